@@ -1,0 +1,161 @@
+// Package agent is the port between the core and the agent CLIs: what a
+// backend can be told and what it says back, in neutral terms.
+//
+// A Backend drives one kind of agent. It is implemented by the drivers and by
+// the client of the plugin boundary alike, so the core cannot tell whether an
+// agent runs in this process or in another one. The required interfaces are
+// small; what else an agent can do is an optional interface and a field of
+// Capabilities.
+//
+// Ordering: frames of a conversation come in the order they happened. A
+// backend may block in Recv, never in Prompt, Interrupt or Answer for longer
+// than handing the command over takes.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/polyhost/polyhost/core/event"
+)
+
+// ErrUnsupported is returned for an optional ability the agent has not got.
+var ErrUnsupported = errors.New("the agent cannot do that")
+
+// Backend drives one kind of agent.
+type Backend interface {
+	// Info says what the agent is and can do. It may start the agent's
+	// program, so callers give it a deadline and cache the answer.
+	Info(ctx context.Context) (Info, error)
+	// Open begins or resumes a conversation.
+	Open(ctx context.Context, o Open) (Conversation, error)
+	// Close ends all conversations and everything the backend started.
+	Close() error
+}
+
+// Conversation is one dialogue with one agent. Prompt, Interrupt and Answer
+// may be called from several goroutines; Recv from one.
+type Conversation interface {
+	// Prompt begins a turn. The agent runs one turn at a time.
+	Prompt(ctx context.Context, p Prompt) error
+	// Interrupt asks the running turn to end; a TurnEnded frame follows.
+	// Without a running turn it does nothing.
+	Interrupt(ctx context.Context) error
+	// Answer settles a request the agent made (permission, question, client
+	// tool). Unknown requests are ignored: the turn may be over.
+	Answer(ctx context.Context, a Answer) error
+	// Recv returns the next frames, at least one; io.EOF once the
+	// conversation was closed, another error when the agent died. The slice
+	// may be reused by the next Recv, the frames' contents are not.
+	Recv(ctx context.Context) ([]Frame, error)
+	// Close ends the conversation and its process tree.
+	Close() error
+}
+
+// Steerer is a Conversation that takes messages into the running turn.
+type Steerer interface {
+	// Steer hands a message over; a Steered frame says when the agent took
+	// it in. A message the turn had no use for comes back as Unsteered
+	// before the turn's end.
+	Steer(ctx context.Context, p Prompt) error
+}
+
+// Configurer is a Conversation whose settings can change while it lives.
+type Configurer interface {
+	Configure(ctx context.Context, s event.Settings) error
+}
+
+// Info is what a backend says of its agent.
+type Info struct {
+	Name         string       `json:"name"`
+	Title        string       `json:"title"`
+	Description  string       `json:"description,omitempty"`
+	Version      string       `json:"version,omitempty"`
+	Capabilities Capabilities `json:"capabilities"`
+	Models       []Model      `json:"models,omitempty"`
+	Efforts      []string     `json:"efforts,omitempty"`
+	Agents       []Persona    `json:"agents,omitempty"`
+	Commands     []Command    `json:"commands,omitempty"`
+	Tools        []ToolInfo   `json:"tools,omitempty"`
+}
+
+// Capabilities are promises: what is false is refused before the agent sees it.
+type Capabilities struct {
+	Steer       bool `json:"steer,omitempty"`
+	Resume      bool `json:"resume,omitempty"`
+	Images      bool `json:"images,omitempty"`
+	Reasoning   bool `json:"reasoning,omitempty"`
+	Plan        bool `json:"plan,omitempty"`
+	Subagents   bool `json:"subagents,omitempty"`
+	Questions   bool `json:"questions,omitempty"`
+	ClientTools bool `json:"client_tools,omitempty"`
+	Approvals   bool `json:"approvals,omitempty"`
+	Usage       bool `json:"usage,omitempty"`
+	SetModel    bool `json:"set_model,omitempty"`
+}
+
+// Model is a model the agent offers; the first is its default.
+type Model struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Provider string `json:"provider,omitempty"`
+	// Context is the window in tokens, 0 if unknown.
+	Context   int64 `json:"context,omitempty"`
+	Reasoning bool  `json:"reasoning,omitempty"`
+	Images    bool  `json:"images,omitempty"`
+}
+
+// Persona is a named way the agent can work (build, plan, reviewer).
+type Persona struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// Command is a slash command of the agent.
+type Command struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Hint        string `json:"hint,omitempty"`
+}
+
+// ToolInfo is a tool the agent has.
+type ToolInfo struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Tag         event.Tag       `json:"tag"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+}
+
+// Open says how a conversation begins.
+type Open struct {
+	// Session and Chat are the gateway's ids, for logs and process marks.
+	Session string `json:"session"`
+	Chat    string `json:"chat"`
+	// Dirs are existing absolute directories; the first is the working one.
+	Dirs     []string       `json:"dirs"`
+	Settings event.Settings `json:"settings"`
+	// Resume is the agent's own conversation id from a ConversationID frame.
+	Resume string `json:"resume,omitempty"`
+	// Tools are run by clients: a call becomes a ClientCall frame.
+	Tools []event.ClientTool `json:"tools,omitempty"`
+}
+
+// Prompt is a message to the agent.
+type Prompt struct {
+	// Turn and Message are the gateway's ids, echoed in frames.
+	Turn        string             `json:"turn"`
+	Message     string             `json:"message"`
+	Text        string             `json:"text"`
+	Attachments []event.Attachment `json:"attachments,omitempty"`
+	Settings    event.Settings     `json:"settings"`
+	Tools       []event.ClientTool `json:"tools,omitempty"`
+}
+
+// Answer settles a request frame.
+type Answer struct {
+	Request string `json:"request"`
+	// Resolution is the whole outcome; for permissions Outcome Allowed runs
+	// the call, anything else does not.
+	Resolution event.Resolution `json:"resolution"`
+}

@@ -1,0 +1,157 @@
+package event
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/polyhost/polyhost/core/id"
+)
+
+// Mode is how much the agent may do without asking.
+type Mode string
+
+const (
+	ModePlan   Mode = "plan"   // reads, asks for commands, writes only documents
+	ModeAccept Mode = "accept" // reads and writes files, asks for the rest
+	ModeAuto   Mode = "auto"   // asks only where a settings change or a secret is concerned
+)
+
+// Settings are what a person picks for a session or a message.
+type Settings struct {
+	Mode   Mode   `json:"mode,omitempty"`
+	Model  string `json:"model,omitempty"`
+	Effort string `json:"effort,omitempty"`
+	// Agent is the persona of the backend (build, plan, …), where it has some.
+	Agent string `json:"agent,omitempty"`
+}
+
+// SessionInfo is what a session is created with and what can be changed later.
+type SessionInfo struct {
+	ID        id.ID     `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	// Backend is the name of the agent backend, fixed at creation.
+	Backend string `json:"backend"`
+	// Dirs are absolute working directories; the first is the process's.
+	Dirs     []string `json:"dirs"`
+	Title    string   `json:"title,omitempty"`
+	Settings Settings `json:"settings"`
+	// Owner is who created the session.
+	Owner Actor `json:"owner"`
+	// Aliases are names that clients chose, by front: unique in a front.
+	Aliases map[string]string `json:"aliases,omitempty"`
+	// Provisional: no turn was ever started.
+	Provisional bool `json:"provisional,omitempty"`
+	Archived    bool `json:"archived,omitempty"`
+	// Unread: something ended since somebody last marked it read.
+	Unread bool `json:"unread,omitempty"`
+	// Closed: put away by a client; opened again by the next prompt or resume.
+	Closed bool `json:"closed,omitempty"`
+	// Meta is a front's own lasting facts, by "<front>.<key>".
+	Meta map[string]json.RawMessage `json:"meta,omitempty"`
+}
+
+// SessionCreated is the first event of every session; it also makes the
+// default chat.
+type SessionCreated struct {
+	Info    SessionInfo `json:"info"`
+	Default id.ID       `json:"default"`
+}
+
+// SessionUpdated changes the fields that are present.
+type SessionUpdated struct {
+	By       Actor                      `json:"by"`
+	Title    *string                    `json:"title,omitempty"`
+	Settings *Settings                  `json:"settings,omitempty"` // whole
+	Dirs     []string                   `json:"dirs,omitempty"`     // whole
+	Archived *bool                      `json:"archived,omitempty"`
+	Unread   *bool                      `json:"unread,omitempty"`
+	Closed   *bool                      `json:"closed,omitempty"`
+	Owner    *Actor                     `json:"owner,omitempty"`
+	Aliases  map[string]string          `json:"aliases,omitempty"` // merged; "" deletes
+	Meta     map[string]json.RawMessage `json:"meta,omitempty"`    // merged; null deletes
+}
+
+// Origin is where a chat comes from.
+type Origin struct {
+	// Kind is OriginUser, OriginFork, OriginSide or OriginSubagent.
+	Kind string `json:"kind"`
+	Chat id.ID  `json:"chat,omitzero"`
+	Turn id.ID  `json:"turn,omitzero"`
+	// Call is the tool call that spawned a subagent.
+	Call string `json:"call,omitempty"`
+}
+
+// The kinds of a chat's origin.
+const (
+	OriginUser     = "user"
+	OriginFork     = "fork"
+	OriginSide     = "side"
+	OriginSubagent = "subagent"
+)
+
+// ChatInfo is one conversation with one agent.
+type ChatInfo struct {
+	ID        id.ID     `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	Title     string    `json:"title,omitempty"`
+	Origin    Origin    `json:"origin"`
+	// Agent is the persona a subagent runs as.
+	Agent string `json:"agent,omitempty"`
+	// Conversation is the agent's own id, with which it resumes.
+	Conversation string            `json:"conversation,omitempty"`
+	Aliases      map[string]string `json:"aliases,omitempty"`
+	Archived     bool              `json:"archived,omitempty"`
+	Unread       bool              `json:"unread,omitempty"`
+}
+
+// ChatAdded adds a chat beside the default one.
+type ChatAdded struct {
+	Info ChatInfo `json:"info"`
+	By   Actor    `json:"by"`
+}
+
+// ChatUpdated changes the fields that are present, of Event.Chat.
+type ChatUpdated struct {
+	By           Actor             `json:"by"`
+	Title        *string           `json:"title,omitempty"`
+	Conversation *string           `json:"conversation,omitempty"`
+	Archived     *bool             `json:"archived,omitempty"`
+	Unread       *bool             `json:"unread,omitempty"`
+	Aliases      map[string]string `json:"aliases,omitempty"` // merged; "" deletes
+}
+
+// ChatRemoved removes Event.Chat with its turns.
+type ChatRemoved struct {
+	By Actor `json:"by"`
+}
+
+// ClientTool is a tool that a client offers to run for the agent.
+type ClientTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+}
+
+// ClientToolsSet replaces the tools of one client; an empty list takes them
+// back.
+type ClientToolsSet struct {
+	Client Actor        `json:"client"`
+	Tools  []ClientTool `json:"tools"`
+}
+
+// DraftChanged is the text a person is typing into Event.Chat, shared between
+// clients. Draft is opaque to the core beyond its text.
+type DraftChanged struct {
+	By   Actor  `json:"by"`
+	Text string `json:"text"`
+	// Rich is the front's own form of the draft, shown to the same front.
+	Rich json.RawMessage `json:"rich,omitempty"`
+}
+
+func (*SessionCreated) Kind() Kind { return "session.created" }
+func (*SessionUpdated) Kind() Kind { return "session.updated" }
+func (*ChatAdded) Kind() Kind      { return "chat.added" }
+func (*ChatUpdated) Kind() Kind    { return "chat.updated" }
+func (*ChatRemoved) Kind() Kind    { return "chat.removed" }
+func (*ClientToolsSet) Kind() Kind { return "clienttools.set" }
+func (*DraftChanged) Kind() Kind   { return "draft.changed" }
