@@ -17,6 +17,10 @@ import (
 var (
 	// ErrNotFound: no such key or blob.
 	ErrNotFound = errors.New("not found")
+	// ErrGap: a batch does not continue its log where the log ends.
+	ErrGap = errors.New("log would get a gap")
+	// ErrInvalid: a batch that no home would take.
+	ErrInvalid = errors.New("invalid batch")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
 	// ErrLocked is wrapped when another process holds the home.
@@ -24,7 +28,8 @@ var (
 )
 
 // Record is an entry of a log. It stands for the sequence numbers First to
-// Last; records of a log follow each other without gap or overlap.
+// Last; records of a log follow each other without gap or overlap, the first
+// one begins at 1.
 type Record struct {
 	First, Last uint64
 	Data        []byte
@@ -36,9 +41,15 @@ type KV struct {
 	Value []byte
 }
 
-// Batch is what is written together. The store owns its slices after Commit.
+// Batch is what is written together: removals first, then records and values.
+// The store owns its slices after Commit.
+//
+// Once a batch that names a log has failed, later batches that name it fail
+// too, until one continues exactly where the stored log ends: its owner reads
+// Last again and goes on from there, or drops the log.
 type Batch struct {
-	// Log names the log that Records are appended to.
+	// Log names the log that Records are appended to; a batch without
+	// records may name one to share its fate.
 	Log     string
 	Records []Record
 	Put     []KV
