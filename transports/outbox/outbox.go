@@ -1,0 +1,252 @@
+// Package outbox is the queue between those who produce frames and the one
+// goroutine that writes them to one connection.
+//
+//   - Ordering: frames leave in the order of Push.
+//   - Loss: none. A frame that does not fit is refused with ErrFull and the
+//     producer decides: close the peer, or feed it from the log later.
+//   - Bounds: queued payload plus a small charge a frame stays within the limit
+//     given to New. One frame larger than the whole limit is taken when nothing
+//     else waits, so that it can be delivered at all. Frames handed to the
+//     writer count until the writer comes back for more.
+//   - Blocking: Push, Close and Discard never block. Next blocks the writer;
+//     WaitBelow blocks a feeder that reads from the log.
+//
+// It must not know what a frame means or what carries it.
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Frame is one encoded message: the payload without any transport header. It
+// must not change once pushed, because many connections share it.
+type Frame []byte
+
+// Errors that Push returns.
+var (
+	// ErrFull says that the frame was not queued because the peer is too far behind.
+	ErrFull = errors.New("outbox: full")
+	// ErrClosed says that the connection is closing and takes nothing more.
+	ErrClosed = errors.New("outbox: closed")
+)
+
+// Outbox is the bounded, ordered queue of one connection. Any goroutine may
+// push; one goroutine takes.
+type Outbox struct {
+	limit int
+	ready chan struct{} // holds one token when the writer has something to see
+
+	mu       sync.Mutex
+	ring     []Frame // length is zero or a power of two
+	head     int
+	n        int
+	queued   int // cost of what is in the ring, bytes
+	inFlight int // cost of the last batch, bytes
+	flying   int // frames in the last batch
+	batch    []Frame
+	err      error // set once closed
+	waiters  []waiter
+}
+
+type waiter struct {
+	below int
+	done  chan struct{}
+}
+
+// New makes an empty queue that holds at most limit bytes; zero means
+// DefaultLimit. An idle queue has no buffers.
+func New(limit int) *Outbox {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return &Outbox{limit: limit, ready: make(chan struct{}, 1)}
+}
+
+// Push queues one frame. It returns ErrFull when the bound does not allow it
+// and ErrClosed after Close; in both cases nothing was queued.
+func (o *Outbox) Push(f Frame) error {
+	cost := len(f) + frameOverhead
+	o.mu.Lock()
+	if o.err != nil {
+		o.mu.Unlock()
+		return ErrClosed
+	}
+	if o.queued+o.inFlight+cost > o.limit && (o.n > 0 || cost <= o.limit) {
+		o.mu.Unlock()
+		return ErrFull
+	}
+	if o.n == len(o.ring) {
+		o.grow()
+	}
+	o.ring[(o.head+o.n)&(len(o.ring)-1)] = f
+	o.n++
+	o.queued += cost
+	first := o.n == 1
+	o.mu.Unlock()
+	if first {
+		o.signal()
+	}
+	return nil
+}
+
+// Len reports what the writer has not yet finished with: frames and their cost
+// in bytes.
+func (o *Outbox) Len() (frames, bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n + o.flying, o.queued + o.inFlight
+}
+
+// Limit is the bound in bytes.
+func (o *Outbox) Limit() int { return o.limit }
+
+// Next returns all frames that have gathered, up to MaxBatch bytes and at
+// least one, and blocks until there is one. Asking again says that the batch
+// before was written. When the queue is closed and empty it returns the error
+// given to Close. The slice is used again by the next call. For the writer
+// goroutine only.
+func (o *Outbox) Next(ctx context.Context) ([]Frame, error) {
+	for {
+		batch, err := o.Take()
+		if len(batch) > 0 || err != nil {
+			return batch, err
+		}
+		select {
+		case <-o.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Ready receives when Take has something new to say. It is for writers that
+// wait for more than the queue.
+func (o *Outbox) Ready() <-chan struct{} { return o.ready }
+
+// Take is Next without the wait: an empty batch and no error means that
+// nothing is queued.
+func (o *Outbox) Take() ([]Frame, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.batch)
+	o.batch = o.batch[:0]
+	o.inFlight, o.flying = 0, 0
+	for o.n > 0 {
+		f := o.ring[o.head]
+		cost := len(f) + frameOverhead
+		if len(o.batch) > 0 && o.inFlight+cost > MaxBatch {
+			break
+		}
+		o.ring[o.head] = nil
+		o.head = (o.head + 1) & (len(o.ring) - 1)
+		o.n--
+		o.batch = append(o.batch, f)
+		o.inFlight += cost
+		o.queued -= cost
+	}
+	o.flying = len(o.batch)
+	o.wakeWaiters()
+	if o.flying > 0 {
+		return o.batch, nil
+	}
+	if len(o.ring) > idleSlots {
+		o.ring, o.head = nil, 0
+	}
+	if cap(o.batch) > idleSlots {
+		o.batch = nil
+	}
+	return nil, o.err
+}
+
+// WaitBelow blocks until less than mark bytes wait to be written, so that a
+// feeder can add the next piece of a history at the pace of the peer. It
+// returns ErrClosed when the queue closes and the cause of ctx when that ends
+// first.
+func (o *Outbox) WaitBelow(ctx context.Context, mark int) error {
+	o.mu.Lock()
+	if o.err != nil {
+		o.mu.Unlock()
+		return ErrClosed
+	}
+	if o.queued+o.inFlight < mark {
+		o.mu.Unlock()
+		return nil
+	}
+	w := waiter{below: mark, done: make(chan struct{})}
+	o.waiters = append(o.waiters, w)
+	o.mu.Unlock()
+	select {
+	case <-w.done:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err != nil {
+			return ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for i := range o.waiters {
+			if o.waiters[i].done == w.done {
+				o.waiters = append(o.waiters[:i], o.waiters[i+1:]...)
+				break
+			}
+		}
+		return context.Cause(ctx)
+	}
+}
+
+// Close refuses further frames. The writer still gets what is queued and then
+// err, which must not be nil. Only the first call counts.
+func (o *Outbox) Close(err error) { o.shut(err, false) }
+
+// Discard is Close for a peer that will not wait for the rest: what is queued
+// is dropped.
+func (o *Outbox) Discard(err error) { o.shut(err, true) }
+
+func (o *Outbox) shut(err error, drop bool) {
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = err
+	}
+	if drop {
+		o.ring, o.head, o.n, o.queued = nil, 0, 0, 0
+	}
+	for _, w := range o.waiters {
+		close(w.done)
+	}
+	o.waiters = nil
+	o.mu.Unlock()
+	o.signal()
+}
+
+func (o *Outbox) signal() {
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// wakeWaiters releases the feeders whose mark is reached; the caller holds the lock.
+func (o *Outbox) wakeWaiters() {
+	left := o.waiters[:0]
+	for _, w := range o.waiters {
+		if o.queued+o.inFlight < w.below {
+			close(w.done)
+		} else {
+			left = append(left, w)
+		}
+	}
+	clear(o.waiters[len(left):])
+	o.waiters = left
+}
+
+// grow doubles the ring; the caller holds the lock.
+func (o *Outbox) grow() {
+	next := make([]Frame, max(firstSlots, 2*len(o.ring)))
+	k := copy(next, o.ring[o.head:])
+	copy(next[k:], o.ring[:o.head])
+	o.ring, o.head = next, 0
+}

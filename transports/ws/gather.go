@@ -1,0 +1,118 @@
+package ws
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errStalled says that the peer took no bytes for the write timeout.
+var errStalled = errors.New("peer takes no bytes")
+
+// flushBuffers are shared by the connections that are being written to.
+var flushBuffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, flushSize) }}
+
+// gatherConn is the socket as gorilla sees it. Once gathering, writes go to a
+// buffer until flush sends all of them in one system call. The writer goroutine
+// owns it; gorilla itself writes from the reader's side only to close after a
+// protocol error, and may then wait for a flush that is under way.
+type gatherConn struct {
+	net.Conn
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	gathering    bool         // set before the goroutines start
+	giveUp       atomic.Int64 // no write may last longer, in Unix ns; zero while open
+
+	mu  sync.Mutex
+	buf *bufio.Writer // only between the first write and flush
+}
+
+// Read renews the read deadline, so that any traffic, a pong or a piece of a
+// long message, counts as a sign of life.
+func (g *gatherConn) Read(p []byte) (int, error) {
+	if err := g.Conn.SetReadDeadline(time.Now().Add(g.readTimeout)); err != nil {
+		return 0, err
+	}
+	return g.Conn.Read(p)
+}
+
+// SetWriteDeadline is ours alone: gorilla sets one for every message.
+func (g *gatherConn) SetWriteDeadline(t time.Time) error {
+	if g.gathering {
+		return nil
+	}
+	return g.Conn.SetWriteDeadline(t)
+}
+
+// Write gathers; what does not fit the buffer goes out at once.
+func (g *gatherConn) Write(p []byte) (int, error) {
+	if !g.gathering {
+		return g.Conn.Write(p)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.buf == nil {
+		g.buf = flushBuffers.Get().(*bufio.Writer)
+		g.buf.Reset(socketWriter{g})
+	}
+	return g.buf.Write(p)
+}
+
+// flush writes what has gathered and gives the buffer back.
+func (g *gatherConn) flush() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.buf == nil {
+		return nil
+	}
+	err := g.buf.Flush()
+	g.buf.Reset(nil)
+	flushBuffers.Put(g.buf)
+	g.buf = nil
+	return err
+}
+
+// socketWriter writes to the socket and gives up only when the peer takes
+// nothing for the write timeout: a slow peer that makes progress is left to
+// the bound of its queue.
+type socketWriter struct{ g *gatherConn }
+
+func (s socketWriter) Write(p []byte) (int, error) {
+	for done := 0; ; {
+		deadline, last := time.Now().Add(s.g.writeTimeout), false
+		if at := s.g.giveUp.Load(); at != 0 && at < deadline.UnixNano() {
+			deadline, last = time.Unix(0, at), true
+		}
+		if err := s.g.Conn.SetWriteDeadline(deadline); err != nil {
+			return done, err
+		}
+		n, err := s.g.Conn.Write(p[done:])
+		done += n
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return done, err
+		}
+		if n == 0 || last {
+			return done, errStalled
+		}
+	}
+}
+
+// hijackWriter hands gorilla our socket in place of the real one. It shows
+// nothing of the response but what an upgrade needs.
+type hijackWriter struct {
+	http.ResponseWriter
+	wrap func(net.Conn) net.Conn
+}
+
+func (h hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.wrap(c), rw, nil
+}

@@ -1,0 +1,40 @@
+package ws
+
+import "time"
+
+const (
+	// DefaultReadLimit is the largest message in bytes that a peer may send
+	// before the front raises it: enough for any handshake.
+	DefaultReadLimit = 64 << 10
+
+	// DefaultPingEvery keeps a connection alive through proxies that cut idle
+	// streams after 30 s or more.
+	DefaultPingEvery = 20 * time.Second
+
+	// DefaultWriteTimeout is how long a peer may take no bytes at all.
+	DefaultWriteTimeout = 10 * time.Second
+
+	// closeWait is how long the peer may take to answer our close frame before
+	// the socket goes.
+	closeWait = time.Second
+
+	// handshakeTimeout bounds the write of the upgrade answer.
+	handshakeTimeout = 5 * time.Second
+
+	// flushSize is the size in bytes of the buffer that gathers the frames of
+	// one write; an idle connection has none.
+	flushSize = 64 << 10
+
+	// socketBuffer bounds in bytes what the kernel queues for a peer. Left to
+	// itself it grows to megabytes, and as a writer is woken only when a third
+	// of it is free, a slow peer would look like one that takes nothing.
+	socketBuffer = 128 << 10
+
+	// readBufferSize and messageBufferSize are kept for each connection, in
+	// bytes: most commands and most deltas fit.
+	readBufferSize    = 2 << 10
+	messageBufferSize = 1 << 10
+
+	// maxReason is the longest close reason in bytes that the protocol allows.
+	maxReason = 123
+)
