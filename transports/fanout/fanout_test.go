@@ -1,0 +1,417 @@
+package fanout_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/outbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// take empties a queue as its writer would, at most n batches.
+func take(o *outbox.Outbox, n int) (got []string) {
+	for range n {
+		batch, _ := o.Take()
+		if len(batch) == 0 {
+			return got
+		}
+		for _, f := range batch {
+			got = append(got, string(f))
+		}
+	}
+	return got
+}
+
+func name(pos uint64, part int) string { return fmt.Sprintf("%d.%d", pos, part) }
+
+func publish(t *fanout.Topic, from, to uint64) {
+	for pos := from; pos <= to; pos++ {
+		t.Publish(pos, outbox.Frame(name(pos, 0)))
+	}
+}
+
+func names(from, to uint64) (out []string) {
+	for pos := from; pos <= to; pos++ {
+		out = append(out, name(pos, 0))
+	}
+	return out
+}
+
+func TestAttachmentGetsWhatComesAfterItsPosition(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	publish(topic, 1, 10)
+	out := outbox.New(0)
+	a := topic.Attach(out, fanout.AttachOptions{After: 4})
+	publish(topic, 11, 12)
+	if got := take(out, 9); !slices.Equal(got, names(5, 12)) {
+		t.Fatalf("got %v", got)
+	}
+	if a.Pos() != 12 {
+		t.Fatalf("position %d", a.Pos())
+	}
+	a.Detach()
+	publish(topic, 13, 14)
+	if got := take(out, 9); len(got) > 0 {
+		t.Fatalf("after detach: %v", got)
+	}
+}
+
+func TestPositionAheadOfTheTopicSkipsWhatItAlreadyCovers(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	publish(topic, 1, 3)
+	out := outbox.New(0)
+	defer topic.Attach(out, fanout.AttachOptions{After: 6}).Detach()
+	publish(topic, 4, 8)
+	if got := take(out, 9); !slices.Equal(got, names(7, 8)) {
+		t.Fatalf("got %v", got)
+	}
+}
+
+func TestHeldAttachmentIsSilentUntilReleased(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	publish(topic, 1, 3)
+	out := outbox.New(0)
+	a := topic.Attach(out, fanout.AttachOptions{After: 1, Held: true})
+	defer a.Detach()
+	publish(topic, 4, 5)
+	if got := take(out, 9); len(got) > 0 {
+		t.Fatalf("while held: %v", got)
+	}
+	_ = out.Push(outbox.Frame("answer"))
+	a.Release()
+	a.Release()
+	publish(topic, 6, 6)
+	if got := take(out, 9); !slices.Equal(got, append([]string{"answer"}, names(2, 6)...)) {
+		t.Fatalf("got %v", got)
+	}
+}
+
+func TestFilterLeavesFramesOutWithoutHoldingThePositionBack(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	out := outbox.New(0)
+	publish(topic, 1, 2)
+	a := topic.Attach(out, fanout.AttachOptions{Filter: func(f outbox.Frame) bool { return f[0] != '2' && f[0] != '4' }})
+	defer a.Detach()
+	publish(topic, 3, 4)
+	if got := take(out, 9); !slices.Equal(got, []string{"1.0", "3.0"}) || a.Pos() != 4 {
+		t.Fatalf("got %v at %d", got, a.Pos())
+	}
+}
+
+func TestSinceSaysWhenThePastIsGone(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(10, fanout.Retain{Frames: 3})
+	if _, ok := topic.Since(9); ok {
+		t.Fatal("a position before the topic began")
+	}
+	topic.Publish(12, outbox.Frame("a"), outbox.Frame("b"))
+	topic.Publish(15, outbox.Frame("c"))
+	got, ok := topic.Since(10)
+	want := []fanout.Entry{{Pos: 12, Frame: outbox.Frame("a")}, {Pos: 12, Frame: outbox.Frame("b")}, {Pos: 15, Frame: outbox.Frame("c")}}
+	if !ok || !slices.EqualFunc(got, want, func(a, b fanout.Entry) bool { return a.Pos == b.Pos && string(a.Frame) == string(b.Frame) }) {
+		t.Fatalf("got %v, %v", got, ok)
+	}
+	topic.Publish(16, outbox.Frame("d"))
+	if _, ok := topic.Since(11); ok {
+		t.Fatal("position 12 must have left as a whole")
+	}
+	if got, ok := topic.Since(12); !ok || len(got) != 2 || topic.Last() != 16 {
+		t.Fatalf("got %v, %v", got, ok)
+	}
+	topic.Publish(20, make(outbox.Frame, fanout.DefaultBytes+1))
+	if got, ok := topic.Since(16); !ok || len(got) != 1 {
+		t.Fatalf("the newest position is always kept; got %d, %v", len(got), ok)
+	}
+}
+
+func TestStalledSinkHoldsAtMostItsBoundAndDelaysNobody(t *testing.T) {
+	t.Parallel()
+	const bound, frame, count = 100_000, 1000, 5000
+	topic := fanout.NewTopic(0, fanout.Retain{Bytes: 200_000})
+	stalled, fast := outbox.New(bound), outbox.New(0)
+	gaps := make(chan uint64, 1)
+	a := topic.Attach(stalled, fanout.AttachOptions{OnGap: func(after uint64) { gaps <- after }})
+	defer topic.Attach(fast, fanout.AttachOptions{}).Detach()
+	seen := 0
+	for pos := uint64(1); pos <= count; pos++ {
+		topic.Publish(pos, make(outbox.Frame, frame))
+		seen += len(take(fast, 1))
+		if _, held := stalled.Len(); held > bound {
+			t.Fatalf("%d bytes wait for the stalled sink", held)
+		}
+	}
+	if seen += len(take(fast, count)); seen != count {
+		t.Fatalf("the other sink got %d frames", seen)
+	}
+	// It moves again too late: the position it is told of is what it has.
+	got := 0
+	for {
+		n := len(take(stalled, 1))
+		if got += n; n == 0 {
+			break
+		}
+	}
+	after := <-gaps
+	got += len(take(stalled, count))
+	if after != uint64(got) {
+		t.Fatalf("told of a gap after %d, has %d", after, got)
+	}
+	a.Detach()
+}
+
+func TestClosedSinkLeaves(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	var outs []*outbox.Outbox
+	for range 5 {
+		outs = append(outs, outbox.New(0))
+		topic.Attach(outs[len(outs)-1], fanout.AttachOptions{})
+	}
+	for i := range outs {
+		outs[i].Close(errors.New("bye"))
+		topic.Publish(uint64(i+1), outbox.Frame("x"))
+		for j, o := range outs {
+			if n, _ := o.Len(); n != min(i+1, j) {
+				t.Fatalf("after %d closed, sink %d has %d frames", i+1, j, n)
+			}
+		}
+	}
+}
+
+func TestDetachInsideOnGap(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(5, fanout.Retain{})
+	told := make(chan uint64)
+	ready := make(chan *fanout.Attachment, 1)
+	ready <- topic.Attach(outbox.New(0), fanout.AttachOptions{After: 2, OnGap: func(after uint64) {
+		(<-ready).Detach()
+		told <- after
+	}})
+	if after := <-told; after != 2 {
+		t.Fatalf("gap after %d", after)
+	}
+}
+
+// oneFrame is the least bound, in bytes, that fits a frame of the property test
+// and what a queue charges for it.
+const oneFrame = 40
+
+// client is a connection of the property test: it keeps what reached it, and
+// reads the log itself when the topic says that its position is gone.
+type client struct {
+	topic *fanout.Topic
+	out   *outbox.Outbox
+	a     *fanout.Attachment
+	start uint64
+	got   []string
+	mu    sync.Mutex
+	gaps  []uint64
+	limit int
+}
+
+func (c *client) attach(after uint64, held bool) {
+	c.a = c.topic.Attach(c.out, fanout.AttachOptions{After: after, Held: held, OnGap: func(after uint64) {
+		c.mu.Lock()
+		c.gaps = append(c.gaps, after)
+		c.mu.Unlock()
+	}})
+}
+
+func TestEverySinkSeesTheSameOrderWithoutGapOrDuplicate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// Only the interface: a bubble has no deadline for rapid to look at.
+		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
+			retain := fanout.Retain{Frames: rapid.IntRange(1, 40).Draw(t, "retained frames"), Bytes: rapid.IntRange(1, 400).Draw(t, "retained bytes")}
+			topic := fanout.NewTopic(0, retain)
+			var (
+				log     []fanout.Entry
+				pos     uint64
+				clients []*client
+			)
+			// wanted is the log between two positions.
+			wanted := func(after, upto uint64) (out []string) {
+				for _, e := range log {
+					if e.Pos > after && e.Pos <= upto {
+						out = append(out, string(e.Frame))
+					}
+				}
+				return out
+			}
+			// settle lets the feeders run and answers every gap from the log.
+			settle := func() {
+				for again := true; again; {
+					synctest.Wait()
+					again = false
+					for _, c := range clients {
+						if len(c.gaps) == 0 {
+							continue
+						}
+						if len(c.gaps) > 1 {
+							t.Fatalf("told of %d gaps", len(c.gaps))
+						}
+						after := c.gaps[0]
+						c.gaps = nil
+						c.a.Detach()
+						c.got = append(c.got, take(c.out, 1<<20)...)
+						c.got = append(c.got, wanted(after, pos)...)
+						c.attach(pos, false)
+						again = true
+					}
+				}
+			}
+			some := func(action func(c *client)) func(*rapid.T) {
+				return func(t *rapid.T) {
+					if len(clients) == 0 {
+						t.Skip("nobody is there")
+					}
+					action(clients[rapid.IntRange(0, len(clients)-1).Draw(t, "client")])
+				}
+			}
+			defer func() {
+				for _, c := range clients {
+					c.a.Detach()
+				}
+			}()
+			t.Repeat(map[string]func(*rapid.T){
+				"publish": func(t *rapid.T) {
+					for range rapid.IntRange(1, 30).Draw(t, "positions") {
+						pos += uint64(rapid.IntRange(1, 3).Draw(t, "step"))
+						var frames []outbox.Frame
+						for i := range rapid.IntRange(0, 3).Draw(t, "frames") {
+							f := outbox.Frame(name(pos, i))
+							frames = append(frames, f)
+							log = append(log, fanout.Entry{Pos: pos, Frame: f})
+						}
+						topic.Publish(pos, frames...)
+					}
+				},
+				"join": func(t *rapid.T) {
+					c := &client{topic: topic, limit: rapid.IntRange(oneFrame, 2000).Draw(t, "bound")}
+					c.out = outbox.New(c.limit)
+					c.start = uint64(rapid.IntRange(0, int(pos)+2).Draw(t, "after"))
+					c.attach(c.start, rapid.Bool().Draw(t, "held"))
+					clients = append(clients, c)
+				},
+				"release": some(func(c *client) { c.a.Release() }),
+				"write a little": some(func(c *client) {
+					c.got = append(c.got, take(c.out, 1)...)
+				}),
+				// A reconnect: of a position that arrived in part nothing counts.
+				"resume": some(func(c *client) {
+					settle()
+					c.a.Detach()
+					at := c.a.Pos()
+					c.got = append(c.got, take(c.out, 1<<20)...)
+					c.got = slices.DeleteFunc(c.got, func(f string) bool {
+						var pos uint64
+						_, _ = fmt.Sscanf(f, "%d.", &pos)
+						return pos > at
+					})
+					c.attach(at, false)
+				}),
+				"let the feeders run": func(*rapid.T) { settle() },
+				"": func(t *rapid.T) {
+					for _, c := range clients {
+						if _, bytes := c.out.Len(); bytes > c.limit {
+							t.Fatalf("%d bytes wait in a queue of %d", bytes, c.limit)
+						}
+					}
+				},
+			})
+			for _, c := range clients {
+				c.a.Release()
+			}
+			// Twice: an empty take says that the batch before was written.
+			for idle := 0; idle < 2; idle++ {
+				settle()
+				for _, c := range clients {
+					if got := take(c.out, 1<<20); len(got) > 0 {
+						c.got = append(c.got, got...)
+						idle = -1
+					}
+				}
+			}
+			for i, c := range clients {
+				if want := wanted(c.start, pos); !slices.Equal(c.got, want) {
+					t.Fatalf("client %d, after %d:\n got %v\nwant %v", i, c.start, c.got, want)
+				}
+				if at := c.a.Pos(); at != max(pos, c.start) {
+					t.Fatalf("client %d is at %d of %d", i, at, pos)
+				}
+			}
+		})
+	})
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	const count = 20_000
+	topic := fanout.NewTopic(0, fanout.Retain{Frames: count})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			out := outbox.New(4000 * (i + 1))
+			a := topic.Attach(out, fanout.AttachOptions{Held: i%2 == 0})
+			a.Release()
+			defer a.Detach()
+			for want := uint64(1); want <= count; {
+				batch, err := out.Next(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, f := range batch {
+					if got := binary.BigEndian.Uint64(f); got != want {
+						t.Errorf("got %d, want %d", got, want)
+						return
+					}
+					want++
+				}
+			}
+		})
+	}
+	for pos := uint64(1); pos <= count; pos++ {
+		topic.Publish(pos, binary.BigEndian.AppendUint64(nil, pos))
+	}
+	wg.Wait()
+}
+
+// BenchmarkPublishTo100 is the cost of one frame to a hundred connections whose
+// writers keep up.
+func BenchmarkPublishTo100(b *testing.B) {
+	topic := fanout.NewTopic(0, fanout.Retain{})
+	outs := make([]*outbox.Outbox, 100)
+	for i := range outs {
+		outs[i] = outbox.New(0)
+		defer topic.Attach(outs[i], fanout.AttachOptions{}).Detach()
+	}
+	f := make(outbox.Frame, 256)
+	b.ReportAllocs()
+	for pos := uint64(1); b.Loop(); pos++ {
+		topic.Publish(pos, f)
+		if pos%32 == 0 {
+			for _, o := range outs {
+				_, _ = o.Take()
+				_, _ = o.Take()
+			}
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package fanout
+
+const (
+	// DefaultFrames is how many frames a topic keeps for those that are behind
+	// when Retain does not say. A few seconds of a fast agent.
+	DefaultFrames = 4096
+
+	// DefaultBytes is how many bytes of frames a topic keeps when Retain does
+	// not say. It matches the queue of one connection: a peer that is further
+	// behind than this is cheaper to serve from the log.
+	DefaultBytes = 4 << 20
+
+	// resumeBelow is the fill of a sink, in bytes, under which its feeder adds
+	// the next piece: one batch of a writer, so that the peer never waits for
+	// the feeder and the feeder does not wake for every frame.
+	resumeBelow = 64 << 10
+
+	// feedFrames is how many retained frames a feeder hands over before it lets
+	// the publisher and the others have the lock.
+	feedFrames = 256
+
+	// firstSlots is the size of the ring when the first frame is kept, in frames.
+	firstSlots = 16
+)
