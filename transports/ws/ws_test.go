@@ -171,7 +171,10 @@ func TestBadInputGetsItsCloseCode(t *testing.T) {
 			}
 			_ = w.Close()
 		}, CloseTooBig},
-		"announces 8 EiB":  {func(c *websocket.Conn) { raw(c, 0x81, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); raw(c, make([]byte, 5000)...) }, CloseTooBig},
+		"announces 8 EiB": {func(c *websocket.Conn) {
+			raw(c, 0x81, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+			raw(c, make([]byte, 5000)...)
+		}, CloseTooBig},
 		"not UTF-8":        {func(c *websocket.Conn) { _ = c.WriteMessage(websocket.TextMessage, []byte("\xff")) }, CloseBadText},
 		"binary":           {func(c *websocket.Conn) { _ = c.WriteMessage(websocket.BinaryMessage, []byte("{}")) }, CloseUnsupported},
 		"unmasked":         {func(c *websocket.Conn) { raw(c, 0x81, 0x01, 'x') }, CloseProtocolError},
