@@ -39,13 +39,15 @@ func (g *Gate) Admit(b *store.Batch, end func(log string) uint64) error {
 
 // Failed notes that b was not written, and why.
 func (g *Gate) Failed(b *store.Batch, cause error) {
-	if b.Log == "" || g.broken[b.Log] != nil {
-		return
+	for _, log := range []string{b.Log, b.DropLog} {
+		if log == "" || g.broken[log] != nil {
+			continue
+		}
+		if g.broken == nil {
+			g.broken = make(map[string]error)
+		}
+		g.broken[log] = cause
 	}
-	if g.broken == nil {
-		g.broken = make(map[string]error)
-	}
-	g.broken[b.Log] = cause
 }
 
 func (g *Gate) check(b *store.Batch, end func(log string) uint64) error {
