@@ -1,0 +1,18 @@
+package listen
+
+import "time"
+
+const (
+	// readHeaderTimeout is how long a client may take to send its headers.
+	readHeaderTimeout = 5 * time.Second
+
+	// maxHeaderBytes bounds the headers of one request.
+	maxHeaderBytes = 64 << 10
+
+	// idleTimeout is how long a kept-alive connection waits for its next
+	// request; longer than the pause of any poller.
+	idleTimeout = 2 * time.Minute
+
+	// maxPort is the largest TCP port.
+	maxPort = 65535
+)
