@@ -87,6 +87,9 @@ type Limits struct {
 	MaxDepth int // zero: jsonx.MaxDepth
 	// RequireVersion refuses messages without "jsonrpc":"2.0".
 	RequireVersion bool
+	// AnyParams leaves params of any kind to the handlers, for protocols that
+	// answer them with an error of their own.
+	AnyParams bool
 }
 
 // Parse decodes one message strictly. The error is what the peer should be
@@ -109,7 +112,7 @@ func Parse(data []byte, lim Limits) (Message, *Error) {
 	var bad *Error
 	var badKey string
 	_ = jsonx.Members(data, func(key string, v []byte) error {
-		if e := m.member(key, v); e != nil {
+		if e := m.member(key, v, lim); e != nil {
 			bad, badKey = e, key
 		} else if key == badKey {
 			bad = nil
@@ -127,7 +130,7 @@ func Parse(data []byte, lim Limits) (Message, *Error) {
 	return m, nil
 }
 
-func (m *Message) member(key string, v []byte) *Error {
+func (m *Message) member(key string, v []byte, lim Limits) *Error {
 	kind := jsonx.Kind(v)
 	switch key {
 	case "jsonrpc":
@@ -154,7 +157,7 @@ func (m *Message) member(key string, v []byte) *Error {
 		_ = json.Unmarshal(v, &m.Method)
 	case "params":
 		m.Params = v
-		if kind != "object" && kind != "array" && kind != "null" {
+		if !lim.AnyParams && kind != "object" && kind != "array" && kind != "null" {
 			return Errorf(CodeInvalidRequest, "invalid request: params: want object or array, got %s", kind)
 		}
 	case "result":

@@ -116,3 +116,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestParamsOfAnyKindOnRequest(t *testing.T) {
+	t.Parallel()
+	for _, params := range []string{`"text"`, `7`, `true`} {
+		doc := []byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":` + params + `}`)
+		if _, e := Parse(doc, Limits{}); e == nil || e.Code != CodeInvalidRequest {
+			t.Errorf("%s: %v", params, e)
+		}
+		if m, e := Parse(doc, Limits{AnyParams: true}); e != nil || string(m.Params) != params {
+			t.Errorf("%s, any kind: %s, %v", params, m.Params, e)
+		}
+	}
+}
