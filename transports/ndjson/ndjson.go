@@ -1,0 +1,45 @@
+// Package ndjson serves a response of one JSON object a line.
+//
+// The headers go out at once and no byte of the body before the first object:
+// in this form silence has a meaning, so there is no heartbeat. Ordering, loss
+// and bounds are those of the outbox; all that gathered goes out with one
+// flush.
+//
+// It must not know what an object means.
+package ndjson
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/polyhost/polyhost/transports/internal/httpstream"
+	"github.com/polyhost/polyhost/transports/outbox"
+)
+
+// DefaultWriteTimeout is how long a peer may take for one flush.
+const DefaultWriteTimeout = 10 * time.Second
+
+// Options configure one stream.
+type Options struct {
+	WriteTimeout time.Duration // zero means DefaultWriteTimeout
+}
+
+// Serve answers r with the frames in out, each on a line of its own, until out
+// is closed and drained, the context of r ends or the peer stops to take bytes.
+// It returns why, and closes out. A frame must be JSON without a raw line break,
+// as encoding/json writes it.
+func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox) error {
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = DefaultWriteTimeout
+	}
+	return httpstream.Stream{
+		Header: map[string]string{
+			"Content-Type":           "application/x-ndjson",
+			"Cache-Control":          "no-cache, no-transform",
+			"X-Accel-Buffering":      "no",
+			"X-Content-Type-Options": "nosniff",
+		},
+		Trailer:      []byte("\n"),
+		WriteTimeout: o.WriteTimeout,
+	}.Run(w, r, out)
+}
