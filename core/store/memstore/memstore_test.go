@@ -17,3 +17,5 @@ func newHome(*testing.T) storetest.Home {
 }
 
 func TestContract(t *testing.T) { storetest.Run(t, newHome) }
+
+func TestModel(t *testing.T) { storetest.RunModel(t, newHome) }
