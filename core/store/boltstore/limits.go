@@ -3,15 +3,8 @@ package boltstore
 import "time"
 
 const (
-	// groupWait is how long the first durable batch waits for company. The
-	// two syncs of a commit cost about as much, so the wait at most doubles
-	// the time of a lone batch and saves a commit for each that joins.
-	groupWait = 2 * time.Millisecond
-	// groupRecords is the number of records, values and removals that ends
-	// the wait early: a commit of so many costs little more than of one.
-	groupRecords = 256
-	// lazyWait is how long a lazy batch waits for a group to join. It is the
-	// most that a crash loses of it.
+	// lazyWait is how long a lazy batch waits for a durable one to go with:
+	// what a crash may cost a part that is still running.
 	lazyWait = 50 * time.Millisecond
 	// maxQueue bounds the bytes of batches that are not written yet; Commit
 	// blocks while they are more. One batch may go over it.
@@ -19,6 +12,12 @@ const (
 	// batchCost is counted for each batch and each of its entries on top of
 	// their bytes, so that empty ones are bounded too.
 	batchCost = 128
+
+	// maxFreePages is the longest list of free pages that is written with each
+	// commit, which is a page of the file for 512 of them. Without the list,
+	// opening reads the whole file; with a list that a dropped log made long,
+	// every commit writes all of it.
+	maxFreePages = 4096
 
 	// openTimeout is how long Open waits for another process to let go: long
 	// enough for one that is ending, short enough for a person.

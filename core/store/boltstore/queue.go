@@ -47,7 +47,6 @@ type queue struct {
 	mu      sync.Mutex
 	room    sync.Cond
 	waiting []*ticket
-	entries int       // of waiting
 	due     time.Time // when waiting is to be written; only if there is any
 	bytes   int       // of waiting, and of what was taken and is not written
 	closed  bool
@@ -71,15 +70,10 @@ func (q *queue) push(t *ticket) bool {
 		return false
 	}
 	q.bytes += t.bytes
-	q.entries += entries(&t.batch)
-	wait := groupWait
-	switch {
-	case q.bytes >= maxQueue || q.entries >= groupRecords:
-		wait = 0
-	case t.batch.Lazy:
-		wait = lazyWait
+	due := time.Now()
+	if t.batch.Lazy && q.bytes < maxQueue {
+		due = due.Add(lazyWait)
 	}
-	due := time.Now().Add(wait)
 	if len(q.waiting) == 0 || due.Before(q.due) {
 		q.due = due
 		q.signal()
@@ -119,7 +113,7 @@ func (q *queue) take() (group []*ticket, wait time.Duration, closed bool) {
 	if wait = time.Until(q.due); wait > 0 && !q.closed {
 		return nil, wait, false
 	}
-	group, q.waiting, q.entries = q.waiting, nil, 0
+	group, q.waiting = q.waiting, nil
 	return group, 0, q.closed
 }
 

@@ -2,11 +2,11 @@
 // blob. It knows nothing of sessions.
 //
 // Ordering: one goroutine writes, in the order of Commit calls. Group commit:
-// the first durable batch opens a short window, and all that is queued at its
-// end, lazy batches with it, becomes one transaction; lazy batches alone wait
-// for a longer one. Tickets are done after the sync. Loss: nothing that a done
-// ticket covers; a crash loses at most the open window and the group being
-// written, each batch whole.
+// whatever gathers while one transaction is synced becomes the next one; a
+// durable batch that finds the writer idle starts one at once, lazy batches
+// wait a bounded time for a durable one to go with. Tickets are done after the
+// sync. Loss: nothing that a done ticket covers; a crash loses what is queued
+// and the group being written, each batch whole.
 //
 // Failure: when a group cannot be written, its tickets fail with the cause and
 // later groups are tried; a log that missed a batch takes nothing until it is
@@ -89,10 +89,8 @@ func open(dir string) (*Store, error) {
 	}
 	db, err := bolt.Open(filepath.Join(dir, dbFile), 0o600, &bolt.Options{
 		Timeout:         openTimeout,
-		NoFreelistSync:  true,
 		FreelistType:    bolt.FreelistMapType,
 		InitialMmapSize: initialMap,
-		NoStatistics:    true,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, locked(dir)

@@ -66,6 +66,8 @@ func (s *Store) transact(group []*ticket, errs []error) error {
 	if refused == len(group) {
 		return tx.Rollback()
 	}
+	stats := s.db.Stats()
+	s.db.NoFreelistSync = stats.FreePageN+stats.PendingPageN > maxFreePages
 	id := tx.ID()
 	if err := tx.Commit(); err != nil {
 		return s.afterFailure(id, err)
