@@ -23,7 +23,10 @@ type Options struct {
 	HeartbeatEvery time.Duration
 	// Heartbeat is an encoded event; without it a comment is sent, which
 	// clients do not see.
-	Heartbeat    outbox.Frame
+	Heartbeat outbox.Frame
+	// Opening is an encoded event that goes out at once, before all others;
+	// without it a comment is sent.
+	Opening      outbox.Frame
 	WriteTimeout time.Duration
 }
 
@@ -42,6 +45,9 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 	if o.Heartbeat == nil {
 		o.Heartbeat = comment
 	}
+	if o.Opening == nil {
+		o.Opening = comment
+	}
 	return httpstream.Stream{
 		Header: map[string]string{
 			"Content-Type":           "text/event-stream",
@@ -49,7 +55,7 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 			"X-Accel-Buffering":      "no",
 			"X-Content-Type-Options": "nosniff",
 		},
-		Opening:      comment,
+		Opening:      o.Opening,
 		Heartbeat:    o.Heartbeat,
 		Every:        o.HeartbeatEvery,
 		WriteTimeout: o.WriteTimeout,

@@ -70,6 +70,19 @@ func TestHeadersAndFirstByteComeAtOnce(t *testing.T) {
 	}
 }
 
+func TestAnOpeningEventComesBeforeAllOthers(t *testing.T) {
+	t.Parallel()
+	srv, streams, _ := hub(t, Options{Opening: Data([]byte("first"))}, 0)
+	res := get(t, srv.URL)
+	if err := (<-streams).Push(Data([]byte("second"))); err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, len("data: first\n\ndata: second\n\n"))
+	if _, err := io.ReadFull(res.Body, body); err != nil || string(body) != "data: first\n\ndata: second\n\n" {
+		t.Fatalf("%q, %v", body, err)
+	}
+}
+
 func TestPayloadArrivesAsItWasAtANaiveClient(t *testing.T) {
 	t.Parallel()
 	srv, streams, _ := hub(t, Options{HeartbeatEvery: 5 * time.Millisecond}, 0)
