@@ -126,7 +126,6 @@ func BenchmarkColdOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
 	b.ResetTimer()
 	for range b.N {
 		s, err := boltstore.Open(dir)
@@ -143,4 +142,5 @@ func BenchmarkColdOpen(b *testing.B) {
 		}
 		b.StartTimer()
 	}
+	b.ReportMetric(float64(info.Size())/(1<<20), "MiB")
 }

@@ -16,7 +16,8 @@
 // Bounds: batches that are not written yet are bounded in bytes. Blocking:
 // Commit waits while that queue is full. Reads copy out in a transaction of
 // their own and close it before they return; no iterator leaves the package,
-// because an open transaction keeps old pages from being used again.
+// because an open transaction keeps old pages from being used again. A read may
+// see a group while its last sync is under way.
 //
 // Ownership: the process that holds the lock of the database file owns the
 // home. polyhost.pid only says who that is.
