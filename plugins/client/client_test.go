@@ -1,0 +1,207 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/plugins/client"
+	"github.com/polyhost/polyhost/plugins/sdk"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// across puts a backend behind a unix socket in this process.
+func across(t testing.TB, b agent.Backend) (*client.Backend, *grpc.Server) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer(append(sdk.ServerOptions(), grpc.WaitForHandlers(true))...)
+	sdk.Register(s, b)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.Serve(l)
+	}()
+	conn, err := grpc.NewClient("unix://"+path, append(client.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		s.Stop()
+		<-served
+		_ = b.Close()
+	})
+	return client.New(conn), s
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract.Run(t, func(t *testing.T) agent.Backend {
+		b, _ := across(t, demo.New())
+		return b
+	}, contract.Scripted)
+}
+
+func open(t testing.TB, b agent.Backend) agent.Conversation {
+	t.Helper()
+	c, err := b.Open(t.Context(), agent.Open{Session: "s", Dirs: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// drain receives until the end of a turn and returns that frame.
+func drain(t testing.TB, c agent.Conversation) agent.Frame {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		frames, err := c.Recv(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := frames[len(frames)-1]; f.Kind == agent.TurnEnd {
+			return f
+		}
+	}
+}
+
+func TestASlowHostSlowsTheAgentAndCanStillInterrupt(t *testing.T) {
+	t.Parallel()
+	b, _ := across(t, demo.New())
+	c := open(t, b)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t", Text: "stream 10000000 1024"}); err != nil {
+		t.Fatal(err)
+	}
+	// The agent fills every queue and the window, and then waits. That it
+	// does is seen by the memory standing still, far below what it has to say.
+	var last uint64
+	for range 100 {
+		time.Sleep(20 * time.Millisecond)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if after.HeapAlloc == last {
+			break
+		}
+		last = after.HeapAlloc
+	}
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 32<<20 {
+		t.Errorf("%d MiB wait for a host that does not receive", grown>>20)
+	}
+	if err := c.Interrupt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f := drain(t, c); f.Status != event.TurnCancelled {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestALostPluginFailsTheConversation(t *testing.T) {
+	t.Parallel()
+	b, s := across(t, demo.New())
+	c := open(t, b)
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t", Text: "sleep 60000"}); err != nil {
+		t.Fatal(err)
+	}
+	go s.Stop()
+	for {
+		if _, err := c.Recv(t.Context()); err != nil {
+			if !errors.Is(err, client.ErrLost) {
+				t.Errorf("%v", err)
+			}
+			break
+		}
+	}
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t2", Text: "x"}); !errors.Is(err, client.ErrLost) {
+		t.Errorf("prompt: %v", err)
+	}
+}
+
+func TestTheAgentsOwnErrorsArrive(t *testing.T) {
+	t.Parallel()
+	b, _ := across(t, demo.New())
+	if _, err := b.Open(t.Context(), agent.Open{}); err == nil || !strings.Contains(err.Error(), "needs a working directory") {
+		t.Errorf("open: %v", err)
+	}
+	c := open(t, b)
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t1", Text: "sleep 60000"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t2", Text: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if f := drain(t, c); f.Turn != "t2" || f.Status != event.TurnFailed || f.Error == nil {
+		t.Errorf("a prompt in a running turn: %+v", f)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Open(cancelled, agent.Open{Dirs: []string{"/"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("open with a cancelled context: %v", err)
+	}
+}
+
+// BenchmarkFrames is the throughput of one conversation, flat out.
+func BenchmarkFrames(b *testing.B) {
+	backend, _ := across(b, demo.New())
+	c := open(b, backend)
+	b.ReportAllocs()
+	for left := b.N; left > 0; {
+		n := min(left, 1_000_000)
+		left -= n
+		if err := c.Prompt(b.Context(), agent.Prompt{Turn: "t", Text: "stream " + strconv.Itoa(n) + " 16"}); err != nil {
+			b.Fatal(err)
+		}
+		drain(b, c)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "frames/s")
+}
+
+// BenchmarkLatency is the time from a prompt to the end of its short turn, 100
+// turns a second: the boundary is crossed once each way.
+func BenchmarkLatency(b *testing.B) {
+	for name, wrap := range map[string]func(agent.Backend) agent.Backend{
+		"in process": func(x agent.Backend) agent.Backend { return x },
+		"across":     func(x agent.Backend) agent.Backend { c, _ := across(b, x); return c },
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := open(b, wrap(demo.New()))
+			took := make([]time.Duration, 0, b.N)
+			for range b.N {
+				time.Sleep(10 * time.Millisecond)
+				begin := time.Now()
+				if err := c.Prompt(b.Context(), agent.Prompt{Turn: "t", Text: "usage 1 1"}); err != nil {
+					b.Fatal(err)
+				}
+				drain(b, c)
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}

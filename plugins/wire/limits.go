@@ -1,0 +1,18 @@
+package wire
+
+const (
+	// Version of the protocol, in the handshake and in InfoReply.
+	Version = 1
+	// MaxMessage is the largest message, in bytes, that either side takes.
+	MaxMessage = 32 << 20
+	// maxFrame is the largest frame, in bytes, that is sent. A batch is cut
+	// so that it stays well below MaxMessage.
+	maxFrame = 8 << 20
+	// maxBatch is when a batch is full, in bytes of text and JSON.
+	maxBatch = 1 << 20
+	// Window is what one conversation may have on its way, in bytes, while
+	// the receiver does not read.
+	Window = 1 << 20
+	// ConnWindow is the same for all conversations of a plugin together.
+	ConnWindow = 4 << 20
+)
