@@ -65,6 +65,10 @@ func fillDisk(t *testing.T, dir string) {
 	if err := try("a", next+1); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("a batch after the failed one: %v", err)
 	}
+	behind := s.Commit(store.Batch{Log: "a", Put: []store.KV{{Key: "a", Value: []byte("behind")}}})
+	if err := store.Wait(t.Context(), behind); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("a value that belongs to the log: %v", err)
+	}
 	if err := try("c", 1); err != nil {
 		t.Errorf("another log, now that there is room: %v", err)
 	}
