@@ -37,10 +37,20 @@ type Message struct {
 	Text        string       `json:"text"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 	By          Actor        `json:"by"`
+	// Turn is the turn the message opens or will open.
+	Turn id.ID `json:"turn,omitzero"`
 	// Settings override the session's for this message; zero fields do not.
 	Settings Settings `json:"settings,omitzero"`
 	// Alias is the id the client gave the message, on the client's front.
 	Alias string `json:"alias,omitempty"`
+	// TurnAlias is the id the client gave the turn.
+	TurnAlias string `json:"turn_alias,omitempty"`
+	// Tools are offered for this turn, beside the session's, by By.
+	Tools []ClientTool `json:"tools,omitempty"`
+	// Refusals is how many refused calls end the turn; 0 is no limit.
+	Refusals int `json:"refusals,omitempty"`
+	// System: no person spoke.
+	System bool `json:"system,omitempty"`
 	// Key is the idempotency key the message came with.
 	Key string `json:"key,omitempty"`
 	// Rich is the front's own form of the message, shown to the same front.
@@ -50,10 +60,6 @@ type Message struct {
 // TurnStarted opens Event.Turn in Event.Chat.
 type TurnStarted struct {
 	Message Message `json:"message"`
-	// Alias is the id the client gave the turn.
-	Alias string `json:"alias,omitempty"`
-	// System: no person spoke; the gateway or the agent started the turn.
-	System bool `json:"system,omitempty"`
 	// FromQueue: the message waited; a MessageRemoved{started} preceded.
 	FromQueue bool `json:"from_queue,omitempty"`
 }

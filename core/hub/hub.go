@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -39,8 +40,16 @@ type Hub struct {
 	bytes  int
 	last   uint64 // of the newest published event
 	stored uint64 // everything up to here can be read from the log
+	failed error  // why the log takes no more
 	subs   map[*Subscription]struct{}
+	waits  []wait
 	closed bool
+}
+
+// wait is someone who waits for the log to have an event.
+type wait struct {
+	seq  uint64
+	done chan error
 }
 
 // New is a hub whose newest event is last; everything up to it is in the log.
@@ -63,7 +72,7 @@ func (h *Hub) Publish(e *event.Event) {
 		h.compact()
 	}
 	h.tail = append(h.tail, e)
-	h.bytes += weight(e)
+	h.bytes += Weight(e)
 	h.evict()
 	for s := range h.subs {
 		if s.waiting {
@@ -79,6 +88,47 @@ func (h *Hub) Stored(seq uint64) {
 	defer h.mu.Unlock()
 	h.stored = max(h.stored, seq)
 	h.evict()
+	h.answer(nil)
+}
+
+// Failed tells the hub that the log could not take the events up to seq.
+func (h *Hub) Failed(seq uint64, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = err
+	h.stored = max(h.stored, seq)
+	h.answer(err)
+}
+
+func (h *Hub) answer(err error) {
+	h.waits = slices.DeleteFunc(h.waits, func(w wait) bool {
+		if w.seq > h.stored {
+			return false
+		}
+		w.done <- err
+		return true
+	})
+}
+
+// WaitStored waits until the log has everything up to seq, or cannot have it.
+func (h *Hub) WaitStored(ctx context.Context, seq uint64) error {
+	h.mu.Lock()
+	if h.stored >= seq {
+		defer h.mu.Unlock()
+		return h.failed
+	}
+	w := wait{seq, make(chan error, 1)}
+	h.waits = append(h.waits, w)
+	h.mu.Unlock()
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.waits = slices.DeleteFunc(h.waits, func(o wait) bool { return o.done == w.done })
+		return ctx.Err()
+	}
 }
 
 // evict forgets the oldest events beyond the bounds, if the log has them.
@@ -88,7 +138,7 @@ func (h *Hub) evict() {
 		if e.Seq > h.stored {
 			return
 		}
-		h.bytes -= weight(e)
+		h.bytes -= Weight(e)
 		h.tail[h.head] = nil
 		h.head++
 	}
@@ -226,8 +276,8 @@ func (s *Subscription) Close() {
 	}
 }
 
-// weight is about what an event holds in memory, in bytes.
-func weight(e *event.Event) int {
+// Weight is about what an event holds in memory, in bytes.
+func Weight(e *event.Event) int {
 	switch b := e.Body.(type) {
 	case *event.PartDelta:
 		return 160 + len(b.Text)

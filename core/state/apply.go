@@ -34,7 +34,7 @@ func (s *State) Thaw(l Limits) *State {
 	t.Chats = slices.Clone(s.Chats)
 	for i := range t.Chats {
 		c := t.chatAt(i)
-		c.trim(l)
+		c.Trim(l)
 		if c.Active != nil {
 			t.unshare(t.active(c, c.Active.ID))
 		}
@@ -276,11 +276,11 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 }
 
 func (s *State) startTurn(c *Chat, e *event.Event, b *event.TurnStarted) {
-	c.Active = &Turn{ID: e.Turn, Number: c.Count, Alias: b.Alias, Message: b.Message, System: b.System,
+	c.Active = &Turn{ID: e.Turn, Number: c.Count, Message: b.Message,
 		StartedAt: e.At, Status: event.TurnRunning, edit: s.edit}
 	if c.ID == s.Default {
 		s.Info.Provisional = false
-		if !b.System {
+		if !b.Message.System {
 			s.LastPrompt = b.Message.Text
 		}
 	}
@@ -350,15 +350,15 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 		c.Active = nil
 		c.Count++
 		c.Turns = append(c.Turns[:len(c.Turns):len(c.Turns)], t)
-		c.trim(s.limit)
+		c.Trim(s.limit)
 		s.Info.Unread = true
 		c.Unread = true
 	}
 }
 
-// trim drops the oldest turns beyond the limits. It never writes into an
+// Trim drops the oldest turns beyond the limits. It never writes into an
 // array that a frozen state shares.
-func (c *Chat) trim(l Limits) {
+func (c *Chat) Trim(l Limits) {
 	drop := max(0, len(c.Turns)-l.Turns)
 	bytes := 0
 	for i := len(c.Turns) - 1; i > drop; i-- {

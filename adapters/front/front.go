@@ -1,0 +1,50 @@
+// Package front is what the five fronts share: how the program starts one,
+// and the runner that turns every session's events into frames, once for each
+// front however many clients listen. It knows no protocol.
+package front
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/polyhost/polyhost/core/host"
+)
+
+// Deps is what every front is given.
+type Deps struct {
+	Host *host.Host
+	Log  *slog.Logger
+	// Home is the gateway's directory, mode 0700.
+	Home string
+	// Version is the gateway's, Instance the id of this process.
+	Version  string
+	Instance string
+	// Origins and Hosts are allowed beside the loopback ones.
+	Origins []string
+	Hosts   []string
+	// Shutdown asks the program to stop.
+	Shutdown func()
+}
+
+// Listener is one port a front serves.
+type Listener struct {
+	// Name is "" for the main one.
+	Name    string
+	Handler http.Handler
+}
+
+// Front serves one protocol.
+type Front interface {
+	Name() string
+	Listeners() []Listener
+	// Bound is called once the listeners have addresses ("127.0.0.1:1234" by
+	// listener name). It writes what the protocol's clients look for and
+	// returns the front's entry of endpoints.json.
+	Bound(addrs map[string]string) (endpoint any, err error)
+	// Run runs the projections until ctx ends.
+	Run(ctx context.Context) error
+	// Drain tells the clients that the gateway stops, flushes and closes
+	// their connections, within ctx.
+	Drain(ctx context.Context)
+}

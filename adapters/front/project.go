@@ -1,0 +1,71 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hub"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// Projection turns the events of one session into a front's frames.
+type Projection interface {
+	// Project is called for each event in order, with the state after it. The
+	// state holds running turns only; it must not be kept.
+	Project(e *event.Event, st *state.State)
+	// Close: the session left memory or was deleted. It may come back, with
+	// a new projection.
+	Close()
+}
+
+// Project runs one projection for every session that is or comes into memory,
+// until ctx ends. open is called with the session and its state at the
+// position from which events follow; a nil projection passes the session by.
+func Project(ctx context.Context, h *host.Host, open func(*host.Session, *state.State) Projection) error {
+	w := h.WatchLive()
+	defer w.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		lives, err := w.Next(ctx)
+		if errors.Is(err, host.ErrClosed) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("watch sessions: %w", err)
+		}
+		for _, l := range lives {
+			p := open(l.Session, l.State)
+			if p == nil {
+				continue
+			}
+			sub := l.Session.Subscribe(l.State.Seq)
+			wg.Go(func() {
+				defer p.Close()
+				defer sub.Close()
+				run(ctx, sub, p, l.State.Thaw(state.ActiveOnly))
+			})
+		}
+	}
+}
+
+func run(ctx context.Context, sub *hub.Subscription, p Projection, st *state.State) {
+	for {
+		events, err := sub.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, e := range events {
+			if st.Apply(e) != nil {
+				return // the state would be wrong from here on; a new projection follows the next opening
+			}
+			p.Project(e, st)
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/hub"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// Update changes what is present in u. A change that changes nothing causes
+// no event. A mode change settles the approvals that the new mode decides.
+func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
+	change := *u
+	if change.Title != nil {
+		title := clipTitle(*change.Title)
+		change.Title = &title
+	}
+	if change.Settings != nil {
+		if err := checkMode(change.Settings.Mode); err != nil {
+			return err
+		}
+	}
+	if change.Dirs != nil {
+		var err error
+		if change.Dirs, err = cleanDirs(change.Dirs); err != nil {
+			return err
+		}
+	}
+	for k, v := range change.Meta {
+		if len(k) > MaxName || len(v) > MaxMeta {
+			return fmt.Errorf("meta %.80q of %d bytes: %w", k, len(v), ErrTooLarge)
+		}
+	}
+	return s.do(ctx, false, func(s *Session) error {
+		c := change // do may run again in a fresh session
+		info := &s.work.Info
+		c.Title = news(c.Title, info.Title)
+		c.Settings = news(c.Settings, info.Settings)
+		c.Archived, c.Unread, c.Closed = news(c.Archived, info.Archived), news(c.Unread, info.Unread), news(c.Closed, info.Closed)
+		c.Owner = news(c.Owner, info.Owner)
+		if slices.Equal(c.Dirs, info.Dirs) {
+			c.Dirs = nil
+		} else if c.Dirs != nil && s.work.Running() {
+			return fmt.Errorf("the working directories cannot change now: %w", ErrBusy)
+		}
+		if c.Title == nil && c.Settings == nil && c.Archived == nil && c.Unread == nil && c.Closed == nil && c.Owner == nil &&
+			c.Dirs == nil && len(c.Aliases) == 0 && len(c.Meta) == 0 {
+			return nil
+		}
+		if c.Closed != nil && *c.Closed {
+			s.quiet(c.By)
+		}
+		s.emit(id.Nil, id.Nil, &c)
+		if c.Title != nil {
+			s.autoTitle = ""
+		}
+		if c.Dirs != nil {
+			for _, r := range s.chats { // the agent's process has the old directory
+				r.drop()
+			}
+		}
+		if c.Settings != nil {
+			s.configure()
+			s.recheck()
+		}
+		return nil
+	})
+}
+
+// news is v unless it is what there is already.
+func news[T comparable](v *T, old T) *T {
+	if v == nil || *v == old {
+		return nil
+	}
+	return v
+}
+
+// configure tells the agents of running conversations the new settings.
+func (s *Session) configure() {
+	settings := s.work.Info.Settings
+	for _, r := range s.chats {
+		if r.conv == nil {
+			continue
+		}
+		err := r.conv.tell("configure", func(ctx context.Context, c agent.Conversation) error {
+			if conf, ok := c.(agent.Configurer); ok {
+				if err := conf.Configure(ctx, settings); !errors.Is(err, agent.ErrUnsupported) {
+					return err
+				}
+			}
+			return nil // the next prompt carries the settings
+		})
+		if err != nil {
+			s.crashed(r, err)
+		}
+	}
+}
+
+// quiet drops the queues and ends the running turns.
+func (s *Session) quiet(by event.Actor) {
+	for _, c := range s.work.Chats {
+		s.dropQueue(c.ID, by)
+	}
+	for _, c := range s.running() {
+		if r := s.chatRun(c.ID); r.parent == nil && !r.turn.IsNil() {
+			s.interrupt(r, by)
+		}
+	}
+}
+
+// Close puts the session away: its running turn ends as cancelled, its agents
+// stop. History stays, and the next prompt opens it again.
+func (s *Session) Close(ctx context.Context, by event.Actor) error {
+	closed := true
+	if err := s.Update(ctx, &event.SessionUpdated{By: by, Closed: &closed}); err != nil {
+		return err
+	}
+	return s.do(ctx, false, func(s *Session) error {
+		for _, r := range s.chats {
+			if r.turn.IsNil() {
+				r.drop()
+			}
+		}
+		return nil
+	})
+}
+
+// UpdateChat changes what is present in u.
+func (s *Session) UpdateChat(ctx context.Context, chat id.ID, u *event.ChatUpdated) error {
+	change := *u
+	if change.Title != nil {
+		title := clipTitle(*change.Title)
+		change.Title = &title
+	}
+	return s.do(ctx, false, func(s *Session) error {
+		c, u := s.work.Chat(chat), change
+		if c == nil {
+			return fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+		}
+		u.Title, u.Archived, u.Unread = news(u.Title, c.Title), news(u.Archived, c.Archived), news(u.Unread, c.Unread)
+		if u.Title == nil && u.Archived == nil && u.Unread == nil && len(u.Aliases) == 0 {
+			return nil
+		}
+		u.Conversation = nil
+		s.emit(chat, id.Nil, &u)
+		return nil
+	})
+}
+
+// SetDraft shares what a person is typing.
+func (s *Session) SetDraft(ctx context.Context, chat id.ID, d *event.DraftChanged) error {
+	if len(d.Text)+len(d.Rich) > MaxDraft {
+		return fmt.Errorf("draft of %d bytes, at most %d: %w", len(d.Text)+len(d.Rich), MaxDraft, ErrTooLarge)
+	}
+	return s.do(ctx, false, func(s *Session) error {
+		c := s.work.Chat(chat)
+		if c == nil {
+			return fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+		}
+		if c.Draft == nil && d.Text == "" && d.Rich == nil || c.Draft != nil && c.Draft.Text == d.Text && string(c.Draft.Rich) == string(d.Rich) {
+			return nil
+		}
+		s.emit(chat, id.Nil, d)
+		return nil
+	})
+}
+
+func checkTools(tools []event.ClientTool) error {
+	if len(tools) > MaxTools {
+		return fmt.Errorf("%d client tools, at most %d: %w", len(tools), MaxTools, ErrTooLarge)
+	}
+	size := 0
+	for _, t := range tools {
+		size += len(t.Name) + len(t.Description) + len(t.Schema)
+		if t.Name == "" || len(t.Name) > MaxName {
+			return fmt.Errorf("%w: a client tool has no name, or one that is too long", ErrInvalid)
+		}
+	}
+	if size > MaxToolBytes {
+		return fmt.Errorf("client tools of %d bytes, at most %d: %w", size, MaxToolBytes, ErrTooLarge)
+	}
+	return nil
+}
+
+// SetTools replaces the tools that a client runs for the session.
+func (s *Session) SetTools(ctx context.Context, set *event.ClientToolsSet) error {
+	if err := checkTools(set.Tools); err != nil {
+		return err
+	}
+	return s.do(ctx, false, func(s *Session) error {
+		s.emit(id.Nil, id.Nil, set)
+		return nil
+	})
+}
+
+// AddChat adds a chat beside the default one and returns its id.
+func (s *Session) AddChat(ctx context.Context, info event.ChatInfo, by event.Actor) (id.ID, error) {
+	if info.ID.IsNil() {
+		info.ID = id.New()
+	}
+	if info.Origin.Kind == "" {
+		info.Origin.Kind = event.OriginUser
+	}
+	info.Title = clipTitle(info.Title)
+	return info.ID, s.do(ctx, false, func(s *Session) error {
+		if s.work.Chat(info.ID) != nil {
+			return fmt.Errorf("chat %s: %w", info.ID, ErrExists)
+		}
+		if len(s.work.Chats) >= MaxChats {
+			return fmt.Errorf("%d chats: %w", MaxChats, ErrTooLarge)
+		}
+		for front, name := range info.Aliases {
+			if _, _, taken := s.host.ByAlias(front, name); taken {
+				return fmt.Errorf("chat %.80q: %w", name, ErrExists)
+			}
+		}
+		info.CreatedAt = s.at
+		s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: by})
+		return nil
+	})
+}
+
+// RemoveChat ends a chat that is not the default one and removes it.
+func (s *Session) RemoveChat(ctx context.Context, chat id.ID, by event.Actor) error {
+	return s.do(ctx, false, func(s *Session) error {
+		switch {
+		case s.work.Chat(chat) == nil:
+			return fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+		case chat == s.work.Default:
+			return fmt.Errorf("%w: the last chat of a session stays", ErrInvalid)
+		}
+		r := s.chatRun(chat)
+		s.dropQueue(chat, by)
+		if !r.turn.IsNil() {
+			if r.parent != nil {
+				s.end(r, event.TurnCancelled, nil, by)
+			} else {
+				s.interrupt(r, by)
+			}
+		}
+		r.drop()
+		if r.parent != nil {
+			delete(r.parent.children, r.child)
+		}
+		delete(s.chats, chat)
+		s.emit(chat, id.Nil, &event.ChatRemoved{By: by})
+		return nil
+	})
+}
+
+// DiscardIfUnused deletes a session that never had a turn. It reports whether
+// it did.
+func (s *Session) DiscardIfUnused(ctx context.Context) (bool, error) {
+	st := s.State()
+	if !st.Info.Provisional || len(st.Chats) != 1 || st.Chats[0].Count > 0 || st.Chats[0].Active != nil {
+		return false, nil
+	}
+	err := s.host.DeleteSession(ctx, s.id, event.Gateway)
+	return err == nil, err
+}
+
+// Events returns events after `after` and up to `upto`, in order, until about
+// maxBytes are gathered; upto 0 is the newest.
+func (s *Session) Events(ctx context.Context, after, upto uint64, maxBytes int) ([]*event.Event, error) {
+	if last := s.hub.Last(); upto == 0 || upto > last {
+		upto = last
+	}
+	sub := s.hub.Subscribe(after)
+	defer sub.Close()
+	var out []*event.Event
+	for size := 0; after < upto && size < maxBytes; {
+		batch, err := sub.Next(ctx)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range batch {
+			if e.Seq > upto || size >= maxBytes {
+				break
+			}
+			out, after = append(out, e), e.Seq
+			size += hub.Weight(e)
+		}
+	}
+	return out, nil
+}
+
+// sessionLog reads a session's stored events for its hub.
+type sessionLog struct{ s *Session }
+
+func (l sessionLog) Events(ctx context.Context, after, upto uint64, maxBytes int) ([]*event.Event, error) {
+	records, err := l.s.host.store.Read(ctx, logName(l.s.id), after+1, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	var out []*event.Event
+	for _, r := range records {
+		events, err := decodeRecord(r, after, upto)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, events...)
+		if r.Last >= upto {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Turns returns finished turns of a chat, oldest first: at most limit of them
+// before number before; a negative one is the end.
+func (s *Session) Turns(ctx context.Context, chat id.ID, before, limit int) ([]*state.Turn, error) {
+	c := s.State().Chat(chat)
+	if c == nil {
+		return nil, fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+	}
+	if before < 0 || before > c.Count {
+		before = c.Count
+	}
+	from := max(0, before-limit)
+	if first := c.Count - len(c.Turns); from >= first {
+		return c.Turns[from-first : before-first : before-first], nil
+	} else if before > first { // part is in memory; the records of the rest are stored
+		older, err := s.host.turns(ctx, s.id, chat, first, first-from)
+		return append(older, c.Turns[:before-first]...), err
+	}
+	return s.host.turns(ctx, s.id, chat, before, before-from)
+}
+
+// FindTurn finds a running or finished turn of a chat by its id.
+func (s *Session) FindTurn(ctx context.Context, chat, turn id.ID) (*state.Turn, error) {
+	c := s.State().Chat(chat)
+	if c == nil {
+		return nil, fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+	}
+	if t := c.Turn(turn); t != nil {
+		return t, nil
+	}
+	for before := c.Count - len(c.Turns); before > 0; {
+		page, err := s.Turns(ctx, chat, before, 200)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page {
+			if t.ID == turn {
+				return t, nil
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+		before -= len(page)
+	}
+	return nil, fmt.Errorf("turn %s: %w", turn, ErrNotFound)
+}
+
+// WaitTurn waits for the end of a turn that was started or queued, on disk.
+// ErrNotFound: it was dropped from the queue or is not of this chat.
+func (s *Session) WaitTurn(ctx context.Context, chat, turn id.ID) (*state.Turn, error) {
+	sub := s.hub.Subscribe(s.hub.Last())
+	defer sub.Close()
+	for {
+		st := s.State()
+		c := st.Chat(chat)
+		if c == nil {
+			return nil, fmt.Errorf("chat %s: %w", chat, ErrNotFound)
+		}
+		waits := c.Active != nil && c.Active.ID == turn ||
+			slices.ContainsFunc(append(slices.Clone(c.Queue), c.Steering...), func(m event.Message) bool { return m.Turn == turn })
+		if !waits {
+			if err := s.Durable(ctx, st.Seq); err != nil {
+				return nil, err
+			}
+			return s.FindTurn(ctx, chat, turn)
+		}
+		if _, err := sub.Next(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stop ends the session for the host's end: running turns may go on until
+// ctx ends, then they are cancelled.
+func (s *Session) stop(ctx context.Context) {
+	sub := s.hub.Subscribe(s.hub.Last())
+	defer sub.Close()
+	for s.State().Running() {
+		if _, err := sub.Next(ctx); err != nil {
+			break
+		}
+	}
+	last := func() {
+		s.at = time.Now().UTC().Truncate(time.Millisecond)
+		for _, c := range s.running() {
+			if r := s.chatRun(c.ID); r.parent == nil {
+				if r.conv != nil && !r.draining {
+					s.silence(r)
+				}
+				s.finish(r, event.TurnCancelled, &event.Error{Code: event.CodeInterrupted, Message: "the gateway stopped"}, event.Gateway, false)
+			}
+		}
+		s.leave()
+	}
+	select {
+	case s.urgent <- last:
+		<-s.gone
+	case <-s.gone:
+	}
+}

@@ -1,0 +1,427 @@
+package host
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+)
+
+// receive takes a batch of an agent's frames, or the end of its conversation.
+func (s *Session) receive(in received) {
+	r := s.chats[in.conv.chat]
+	if r == nil || r.conv != in.conv {
+		return // an older conversation: its frames are void
+	}
+	for i := range in.frames {
+		s.frame(r, &in.frames[i])
+		if s.w.full() {
+			s.commit()
+		}
+	}
+	if in.err != nil && r.conv == in.conv {
+		s.crashed(r, in.err)
+	}
+}
+
+// frame turns one agent frame into events.
+func (s *Session) frame(root *run, f *agentFrame) {
+	switch f.Kind { // what is not of a turn
+	case agent.ConversationID:
+		if c := s.work.Chat(root.chat); c != nil && c.Conversation != f.Text {
+			s.emit(root.chat, id.Nil, &event.ChatUpdated{By: event.Actor{Front: "agent"}, Conversation: &f.Text})
+		}
+		return
+	case agent.Title:
+		s.agentTitle(root, f.Text)
+		return
+	case agent.TurnEnd:
+		s.turnEnd(root, f)
+		return
+	case agent.TurnStart:
+		if root.turn.IsNil() && !root.draining {
+			s.agentTurn(root, f.Text)
+		}
+		return
+	}
+	r := root
+	if f.Child != "" {
+		r = root.children[f.Child]
+	}
+	if f.Kind == agent.ChildStart && !root.turn.IsNil() && !root.draining {
+		s.childStart(root, f)
+		return
+	}
+	if r == nil || r.turn.IsNil() || root.draining {
+		s.late++
+		if f.Request != "" && !root.draining { // an agent must not wait for ever
+			root.answer(f.Request, event.Resolution{Outcome: event.Cancelled, By: event.Gateway})
+		}
+		return
+	}
+	switch f.Kind {
+	case agent.TextDelta:
+		r.text(f, event.PartText)
+	case agent.ReasoningDelta:
+		r.text(f, event.PartReasoning)
+	case agent.PartDone:
+		if p := r.parts[f.Part]; p != nil && p == r.current {
+			r.closeText()
+		}
+	case agent.ToolStart, agent.ToolInput, agent.Permission, agent.ToolRun, agent.ToolOutput, agent.ToolEnd, agent.ClientCall:
+		s.toolFrame(r, f)
+	case agent.Ask:
+		s.ask(r, f)
+	case agent.Withdrawn:
+		for ix, q := range r.requests {
+			if q.id == f.Request {
+				if i := s.work.Interaction(ix); i != nil {
+					s.settle(i, event.Resolution{Outcome: event.Cancelled, By: event.Actor{Front: "agent"}})
+				}
+			}
+		}
+	case agent.ChildEnd:
+		status := event.TurnComplete
+		if f.Error != nil {
+			status = event.TurnFailed
+		}
+		s.end(r, status, f.Error, event.Actor{Front: "agent"})
+		delete(root.children, f.Child)
+	case agent.Plan:
+		r.emit(&event.PlanUpdated{Items: f.Plan})
+	case agent.Usage:
+		if f.Usage != nil {
+			r.emit(&event.UsageReported{Usage: *f.Usage})
+		}
+	case agent.Context:
+		if f.Context != nil {
+			r.emit(f.Context)
+		}
+	case agent.Notice:
+		if f.Notice != nil {
+			r.whole(event.Part{Kind: event.PartNotice, Notice: f.Notice})
+		}
+	case agent.Image:
+		if f.Image != nil {
+			r.whole(event.Part{Kind: event.PartImage, Image: f.Image})
+		}
+	case agent.Steered:
+		s.steered(r, f.Message)
+	}
+}
+
+// text appends to a text or reasoning part, starting it with its first piece.
+func (r *run) text(f *agentFrame, kind event.PartKind) {
+	p := r.parts[f.Part]
+	if p == nil || p != r.current || p.kind != kind {
+		r.closeText()
+		p = &openPart{id: id.New(), key: f.Part, kind: kind}
+		r.parts[f.Part], r.current = p, p
+		r.emit(&event.PartStarted{Part: event.Part{ID: p.id, Kind: kind, StartedAt: r.s.at}})
+	}
+	text := f.Text
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if text == "" || p.size >= MaxPartText {
+		return
+	}
+	if p.size += len(text); p.size > MaxPartText {
+		text = validPrefix(text, len(text)-(p.size-MaxPartText))
+		r.emit(&event.PartDelta{Part: p.id, Text: text})
+		r.whole(event.Part{Kind: event.PartNotice, Notice: &event.Notice{Level: "warning", Code: "truncated",
+			Text: "the rest of this text was too long to keep"}})
+		return
+	}
+	r.s.emit(r.chat, r.turn, &event.PartDelta{Part: p.id, Text: text})
+}
+
+// closeText ends the open text or reasoning part.
+func (r *run) closeText() {
+	p := r.current
+	if p == nil {
+		return
+	}
+	r.current = nil
+	delete(r.parts, p.key)
+	if part := r.s.part(r, p.id); part != nil && !part.Ended() {
+		r.emit(&event.PartEnded{Part: p.id, Text: part.Text.String()})
+	}
+}
+
+// whole appends a part that comes complete.
+func (r *run) whole(p event.Part) {
+	r.closeText()
+	p.ID, p.StartedAt, p.EndedAt = id.New(), r.s.at, r.s.at
+	r.emit(&event.PartStarted{Part: p})
+}
+
+func (s *Session) part(r *run, p id.ID) *event.Part {
+	if c := s.work.Chat(r.chat); c != nil && c.Active != nil {
+		return c.Active.Part(p)
+	}
+	return nil
+}
+
+// agentTitle takes the agent's title for a conversation, unless a person gave
+// one.
+func (s *Session) agentTitle(r *run, title string) {
+	title = clipTitle(title)
+	c := s.work.Chat(r.chat)
+	if title == "" || c == nil {
+		return
+	}
+	by := event.Actor{Front: "agent"}
+	if r.chat != s.work.Default {
+		s.emit(r.chat, id.Nil, &event.ChatUpdated{By: by, Title: &title})
+	} else if s.work.Info.Title == "" || s.work.Info.Title == s.autoTitle {
+		s.autoTitle = title
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: by, Title: &title})
+	}
+}
+
+// agentTurn opens a turn that the agent began by itself.
+func (s *Session) agentTurn(r *run, why string) {
+	if s.host.isClosing() {
+		return
+	}
+	s.start(r, event.Message{ID: id.New(), At: s.at, Text: why, By: event.Actor{Front: "agent"}, System: true}, false)
+}
+
+// turnEnd is the agent's end of its turn: of the running one, or of one that
+// the gateway ended before.
+func (s *Session) turnEnd(r *run, f *agentFrame) {
+	if r.draining {
+		s.drained(r)
+		return
+	}
+	if r.turn.IsNil() || f.Turn != "" && f.Turn != r.turn.String() {
+		s.late++
+		return
+	}
+	r.closeText()
+	status := f.Status
+	switch status {
+	case event.TurnComplete, event.TurnCancelled, event.TurnFailed:
+	default:
+		status = event.TurnComplete
+	}
+	if status == event.TurnFailed && f.Error == nil {
+		f.Error = &event.Error{Code: event.CodeAgentFailed, Message: "the agent failed without saying why"}
+	}
+	s.end(r, status, f.Error, event.Actor{Front: "agent"})
+}
+
+// childStart makes a subagent's chat and opens its turn.
+func (s *Session) childStart(root *run, f *agentFrame) {
+	if f.Child == "" || root.children[f.Child] != nil || len(s.work.Chats) >= MaxChats {
+		s.log.Warn("A subagent cannot be shown", "child", f.Child, "chats", len(s.work.Chats))
+		return
+	}
+	root.closeText()
+	info := event.ChatInfo{ID: id.New(), CreatedAt: s.at, Title: clipTitle(f.Name), Agent: f.Name,
+		Origin: event.Origin{Kind: event.OriginSubagent, Chat: root.chat, Turn: root.turn}}
+	c := root.calls[f.Call]
+	if c != nil {
+		info.Origin.Call = c.id
+	}
+	s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: event.Actor{Front: "agent"}})
+	if c != nil {
+		root.emit(&event.ToolLinked{Part: c.part, Child: info.ID})
+	}
+	child := s.chatRun(info.ID)
+	child.child, child.parent = f.Child, root
+	if root.children == nil {
+		root.children = map[string]*run{}
+	}
+	root.children[f.Child] = child
+	s.start(child, event.Message{ID: id.New(), At: s.at, Text: f.Text, By: event.Actor{Front: "agent"}, System: true}, false)
+}
+
+// steered: the agent took a steering message into the running turn.
+func (s *Session) steered(r *run, message string) {
+	c := s.work.Chat(r.chat)
+	for _, m := range c.Steering {
+		if m.ID.String() != message {
+			continue
+		}
+		m.Turn = r.turn
+		s.emit(r.chat, id.Nil, &event.MessageRemoved{ID: m.ID, Why: event.RemovedSteered, By: event.Actor{Front: "agent"}, Turn: r.turn})
+		r.whole(event.Part{Kind: event.PartMessage, Message: &m})
+		return
+	}
+}
+
+// toolFrame is about a tool call.
+func (s *Session) toolFrame(r *run, f *agentFrame) {
+	c := r.calls[f.Call]
+	if c == nil {
+		if f.Kind == agent.ToolEnd || f.Kind == agent.ToolOutput || f.Call == "" {
+			s.late++ // a call that was denied, or never began
+			if f.Request != "" {
+				r.answer(f.Request, event.Resolution{Outcome: event.Denied, By: event.Gateway})
+			}
+			return
+		}
+		c = s.toolStart(r, f)
+	} else if f.Tool != nil {
+		c.learn(f.Tool)
+	}
+	switch f.Kind {
+	case agent.ToolInput:
+		if !c.ready && f.Text != "" && c.size < MaxToolOutput {
+			c.size += len(f.Text)
+			r.emit(&event.PartDelta{Part: c.part, Field: event.FieldInput, Text: strings.ToValidUTF8(f.Text, "\uFFFD")})
+		}
+	case agent.Permission:
+		s.permission(r, c, f)
+	case agent.ToolRun:
+		r.ready(c)
+		if !c.running {
+			c.running = true
+			r.emit(&event.ToolRunning{Part: c.part, Allowed: "agent"})
+		}
+	case agent.ToolOutput:
+		r.output(c, f)
+	case agent.ToolEnd:
+		s.toolEnd(r, c, f.Result)
+	case agent.ClientCall:
+		s.clientCall(r, c, f)
+	}
+}
+
+func (s *Session) toolStart(r *run, f *agentFrame) *call {
+	r.closeText()
+	c := &call{part: id.New(), id: f.Call}
+	if len(c.id) < 16 || len(c.id) > MaxName { // short ids repeat within a session
+		c.id = validPrefix(c.id, 64) + "-" + hex.EncodeToString(c.part[10:])
+	}
+	if f.Tool != nil {
+		c.tool = *f.Tool
+	}
+	c.name = c.tool.Name
+	r.calls[f.Call] = c
+	r.emit(&event.PartStarted{Part: event.Part{ID: c.part, Kind: event.PartTool, StartedAt: s.at, Tool: &event.Tool{
+		Call: c.id, Name: c.name, Title: c.tool.Title, Tag: c.tool.Tag, Server: c.tool.Server,
+		Status: event.CallStreaming, Input: object(c.tool.Input)}}})
+	return c
+}
+
+// learn takes what a later frame says of a call.
+func (c *call) learn(t *agent.Tool) {
+	n := *t
+	if n.Name == "" {
+		n.Name = c.tool.Name
+	}
+	if n.Title == "" {
+		n.Title = c.tool.Title
+	}
+	if n.Tag == "" {
+		n.Tag = c.tool.Tag
+	}
+	if n.Server == "" {
+		n.Server = c.tool.Server
+	}
+	if n.Input == nil {
+		n.Input = c.tool.Input
+	}
+	if n.Edits == nil {
+		n.Edits = c.tool.Edits
+	}
+	c.tool = n
+}
+
+// ready completes the input of a call.
+func (r *run) ready(c *call) {
+	if c.ready {
+		return
+	}
+	c.ready, c.size = true, 0
+	input := object(c.tool.Input)
+	if input == nil {
+		input = json.RawMessage(`{}`)
+		if p := r.s.part(r, c.part); p != nil {
+			if streamed := object(json.RawMessage(p.Tool.PartialInput.String())); streamed != nil {
+				input = streamed
+			}
+		}
+	}
+	c.tool.Input = input
+	r.emit(&event.ToolReady{Part: c.part, Input: input, Title: c.tool.Title, Tag: c.tool.Tag, Edits: clipEdits(c.tool.Edits)})
+}
+
+// output streams what a call writes, up to its bound: then only the end of it
+// is kept, for the call's end.
+func (r *run) output(c *call, f *agentFrame) {
+	r.ready(c)
+	text := strings.ToValidUTF8(f.Text, "\uFFFD")
+	if room := KeepHead - c.size; len(text) > room {
+		head := validPrefix(text, max(0, room))
+		c.tail = append(c.tail, text[len(head):]...)
+		if over := len(c.tail) - (MaxToolOutput - KeepHead); over > MaxToolOutput-KeepHead {
+			c.dropped += int64(over)
+			c.tail = append(c.tail[:0], c.tail[over:]...)
+		}
+		text = head
+	}
+	if text == "" {
+		return
+	}
+	c.size += len(text)
+	field := event.FieldOutput
+	if f.Stderr {
+		field = event.FieldStderr
+	}
+	r.emit(&event.PartDelta{Part: c.part, Field: field, Text: text})
+}
+
+// output puts the streamed head and the kept end together.
+func (c *call) output(head string) string {
+	if over := len(c.tail) - (MaxToolOutput - KeepHead); over > 0 {
+		c.dropped += int64(over)
+		c.tail = c.tail[over:]
+	}
+	return head + strings.ToValidUTF8(string(c.tail), "")
+}
+
+func (s *Session) toolEnd(r *run, c *call, res *agent.Result) {
+	if res == nil {
+		res = &agent.Result{}
+	}
+	r.ready(c)
+	if !c.running && !res.Denied {
+		c.running = true
+		r.emit(&event.ToolRunning{Part: c.part, Allowed: "agent"})
+	}
+	for ix, q := range r.requests {
+		if q.call == c {
+			if i := s.work.Interaction(ix); i != nil {
+				s.settle(i, event.Resolution{Outcome: event.Cancelled, By: event.Actor{Front: "agent"}})
+			}
+		}
+	}
+	end := &event.ToolEnded{Part: c.part, Status: event.CallDone, ExitCode: res.ExitCode, Edits: clipEdits(res.Edits)}
+	if res.Output != "" {
+		end.Output, end.Dropped = clipOutput(res.Output)
+	} else if p := s.part(r, c.part); p != nil {
+		end.Output = c.output(p.Tool.Output.String())
+		end.Dropped = c.dropped
+	}
+	switch {
+	case res.Denied:
+		end.Status, end.Error = event.CallDenied, res.Error
+		end.Refused = &event.Refusal{Code: event.RefusedByMode, Reason: res.Error, By: event.Actor{Front: "agent"}}
+	case res.Failed:
+		end.Status, end.Error = event.CallFailed, res.Error
+	}
+	for key, open := range r.calls {
+		if open == c {
+			delete(r.calls, key)
+		}
+	}
+	r.emit(end)
+}

@@ -1,0 +1,442 @@
+// Package host runs the sessions of the gateway: it takes commands, drives
+// agents, appends events and tells who watches. It knows no protocol, no
+// agent CLI and no socket.
+//
+// Each live session is one goroutine that takes commands and agent frames in
+// order and appends events; readers take frozen states and never wait for it.
+// A command returns once its events are on disk. Interrupts and answers
+// overtake everything that waits. Subscribers see an end (of a turn, of an
+// interaction) only once it is on disk. Nobody can block a session but the
+// store, whose queue is bounded, and then only until the disk moves on; a
+// session whose agent is faster than its events can be stored slows the agent.
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/policy"
+	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/core/store"
+)
+
+// Options configure a host.
+type Options struct {
+	// Store is the home; the host does not close it.
+	Store store.Store
+	// Backends are the agents, in the order lists show them. The first is
+	// the default.
+	Backends []NamedBackend
+	// DefaultDir is the working directory of sessions that name none.
+	DefaultDir string
+	// DefaultMode is the mode of sessions that name none; accept if empty.
+	DefaultMode event.Mode
+	Log         *slog.Logger
+
+	ApprovalTimeout time.Duration
+	QuestionTimeout time.Duration
+	IdleAfter       time.Duration
+	Grace           time.Duration
+}
+
+// NamedBackend is an agent backend and the name sessions refer to it by.
+type NamedBackend struct {
+	Name    string
+	Backend agent.Backend
+}
+
+// Host is the neutral gateway.
+type Host struct {
+	opt   Options
+	log   *slog.Logger
+	store store.Store
+	allow *policy.Allowlist
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.RWMutex
+	index   map[id.ID]*Summary
+	chats   map[id.ID]id.ID    // chat -> session, for all but default chats' sessions
+	aliases map[string]aliased // front + "\x00" + alias
+	keys    map[string]id.ID   // idempotency keys of creations
+	keyRing []string           // their order, for the bound
+	live    map[id.ID]*Session
+	opening map[id.ID]chan struct{}
+	closing bool
+
+	watchers map[*Watch]struct{}
+	lives    map[*LiveWatch]struct{}
+	agents   *agents
+}
+
+type aliased struct{ session, chat id.ID }
+
+// Open starts a host on a store: it reads the summaries, and closes what a
+// crash left open.
+func Open(ctx context.Context, o Options) (*Host, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&o.DefaultMode, event.ModeAccept)
+	setDefault(&o.ApprovalTimeout, DefaultApprovalTimeout)
+	setDefault(&o.QuestionTimeout, DefaultQuestionTimeout)
+	setDefault(&o.IdleAfter, DefaultIdleAfter)
+	setDefault(&o.Grace, DefaultGrace)
+	if len(o.Backends) == 0 {
+		return nil, fmt.Errorf("open host: %w: none is configured", ErrNoBackend)
+	}
+	h := &Host{opt: o, log: o.Log, store: o.Store,
+		index: map[id.ID]*Summary{}, chats: map[id.ID]id.ID{}, aliases: map[string]aliased{}, keys: map[string]id.ID{},
+		live: map[id.ID]*Session{}, opening: map[id.ID]chan struct{}{},
+		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	stored, err := o.Store.Get(ctx, allowlistKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h.allow, err = policy.NewAllowlist(stored, func(b []byte) error {
+		return store.Wait(context.WithoutCancel(ctx), o.Store.Commit(store.Batch{Put: []store.KV{{Key: allowlistKey, Value: b}}}))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if err := h.loadIndex(ctx); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h.agents = newAgents(h)
+	if err := h.discardPrivate(ctx); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if err := h.recoverRunning(ctx); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	return h, nil
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// loadIndex reads all summaries.
+func (h *Host) loadIndex(ctx context.Context) error {
+	for after := ""; ; {
+		kvs, err := h.store.Scan(ctx, summaryPrefix, after, 1000, false)
+		if err != nil {
+			return err
+		}
+		for _, kv := range kvs {
+			s := new(Summary)
+			if err := json.Unmarshal(kv.Value, s); err != nil {
+				h.log.Error("A stored session summary cannot be read; the session is left out", "key", kv.Key, "err", err)
+				continue
+			}
+			h.indexLocked(s)
+		}
+		if len(kvs) < 1000 {
+			return nil
+		}
+		after = kvs[len(kvs)-1].Key
+	}
+}
+
+// discardPrivate removes the sessions that nobody had begun to use when the
+// last host stopped: their clients are gone.
+func (h *Host) discardPrivate(ctx context.Context) error {
+	for sid, s := range h.index {
+		if !s.Private {
+			continue
+		}
+		h.unindexNames(sid)
+		delete(h.index, sid)
+		if err := h.erase(ctx, sid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverRunning opens the sessions whose turn was cut off, which closes it.
+func (h *Host) recoverRunning(ctx context.Context) error {
+	kvs, err := h.store.Scan(ctx, runningPrefix, "", 100_000, false)
+	if err != nil {
+		return err
+	}
+	for _, kv := range kvs {
+		sid, err := id.Parse(kv.Key[len(runningPrefix):])
+		if err != nil {
+			continue
+		}
+		if _, err := h.Session(ctx, sid); err != nil {
+			h.log.Error("A session with a cut-off turn cannot be opened", "session", sid.String(), "err", err)
+			continue
+		}
+		h.log.Warn("A turn that the last stop cut off was closed", "session", sid.String())
+	}
+	return nil
+}
+
+// DefaultDir is the working directory of sessions that name none.
+func (h *Host) DefaultDir() string { return h.opt.DefaultDir }
+
+// ApprovalTimeout is how long an approval waits for a person.
+func (h *Host) ApprovalTimeout() time.Duration { return h.opt.ApprovalTimeout }
+
+// QuestionTimeout is how long a question waits for a person.
+func (h *Host) QuestionTimeout() time.Duration { return h.opt.QuestionTimeout }
+
+// Allowlist is the lasting list of calls that need no asking.
+func (h *Host) Allowlist() *policy.Allowlist { return h.allow }
+
+// Blob returns the bytes of a large attachment.
+func (h *Host) Blob(ctx context.Context, name string) ([]byte, error) {
+	return h.store.Blob(ctx, name)
+}
+
+// indexLocked puts a summary into the index and its names beside it. The
+// caller holds mu, or nobody else knows the host yet.
+func (h *Host) indexLocked(s *Summary) {
+	h.unindexNames(s.Info.ID)
+	h.index[s.Info.ID] = s
+	for front, name := range s.Info.Aliases {
+		h.aliases[front+"\x00"+name] = aliased{s.Info.ID, s.Default}
+	}
+	for _, c := range s.Chats {
+		h.chats[c.Info.ID] = s.Info.ID
+		for front, name := range c.Info.Aliases {
+			h.aliases[front+"\x00"+name] = aliased{s.Info.ID, c.Info.ID}
+		}
+	}
+}
+
+func (h *Host) unindexNames(s id.ID) {
+	old := h.index[s]
+	if old == nil {
+		return
+	}
+	for front, name := range old.Info.Aliases {
+		delete(h.aliases, front+"\x00"+name)
+	}
+	for _, c := range old.Chats {
+		delete(h.chats, c.Info.ID)
+		for front, name := range c.Info.Aliases {
+			delete(h.aliases, front+"\x00"+name)
+		}
+	}
+}
+
+// Lookup finds a session by its own id, or by the id of one of its chats, and
+// opens it. For a session id the chat is its default one.
+func (h *Host) Lookup(ctx context.Context, x id.ID) (*Session, id.ID, error) {
+	h.mu.RLock()
+	sid, isChat := h.chats[x]
+	h.mu.RUnlock()
+	if !isChat {
+		sid = x
+	}
+	s, err := h.Session(ctx, sid)
+	if err != nil {
+		return nil, id.Nil, err
+	}
+	if isChat {
+		return s, x, nil
+	}
+	return s, s.State().Default, nil
+}
+
+// ByAlias finds the session and chat that a client of a front named so.
+func (h *Host) ByAlias(front, alias string) (session, chat id.ID, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	a, ok := h.aliases[front+"\x00"+alias]
+	return a.session, a.chat, ok
+}
+
+// Session returns a session, opening it from the store if it is not live.
+func (h *Host) Session(ctx context.Context, sid id.ID) (*Session, error) {
+	for {
+		h.mu.Lock()
+		if s := h.live[sid]; s != nil {
+			h.mu.Unlock()
+			return s, nil
+		}
+		if h.index[sid] == nil {
+			h.mu.Unlock()
+			return nil, fmt.Errorf("session %s: %w", sid, ErrNotFound)
+		}
+		if h.closing {
+			h.mu.Unlock()
+			return nil, ErrClosed
+		}
+		if wait := h.opening[sid]; wait != nil {
+			h.mu.Unlock()
+			select {
+			case <-wait:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		done := make(chan struct{})
+		h.opening[sid] = done
+		h.mu.Unlock()
+
+		s, err := h.load(ctx, sid)
+
+		h.mu.Lock()
+		delete(h.opening, sid)
+		close(done)
+		if err == nil && h.index[sid] == nil {
+			err = fmt.Errorf("session %s: %w", sid, ErrNotFound) // deleted meanwhile
+		}
+		if err == nil {
+			h.startLocked(s)
+		}
+		h.mu.Unlock()
+		return s, err
+	}
+}
+
+// load rebuilds a session from its snapshot and the log after it.
+func (h *Host) load(ctx context.Context, sid id.ID) (*Session, error) {
+	st := state.New(state.DefaultLimits)
+	b, err := h.store.Get(ctx, snapshotKey(sid))
+	switch {
+	case err == nil:
+		if st, err = state.Decode(b, state.DefaultLimits); err != nil {
+			return nil, fmt.Errorf("open session %s: %w", sid, err)
+		}
+		if err := h.loadTurns(ctx, st); err != nil {
+			return nil, fmt.Errorf("open session %s: %w", sid, err)
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("open session %s: %w", sid, err)
+	}
+	since := 0
+	for {
+		records, err := h.store.Read(ctx, logName(sid), st.Seq+1, pageBytes)
+		if err != nil {
+			return nil, fmt.Errorf("open session %s: %w", sid, err)
+		}
+		if len(records) == 0 {
+			break
+		}
+		since += len(records)
+		for _, r := range records {
+			events, err := decodeRecord(r, st.Seq, r.Last)
+			if err != nil {
+				return nil, fmt.Errorf("open session %s: %w", sid, err)
+			}
+			for _, e := range events {
+				if err := st.Apply(e); err != nil {
+					return nil, fmt.Errorf("open session %s: %w", sid, err)
+				}
+			}
+		}
+	}
+	if st.Info.ID != sid {
+		return nil, fmt.Errorf("open session %s: its log is empty: %w", sid, ErrNotFound)
+	}
+	h.mu.RLock()
+	private := h.index[sid] != nil && h.index[sid].Private
+	h.mu.RUnlock()
+	s := newSession(h, st, private)
+	s.w.since = since
+	if err := s.recover(ctx); err != nil {
+		return nil, fmt.Errorf("open session %s: %w", sid, err)
+	}
+	return s, nil
+}
+
+// loadTurns gives a decoded snapshot its window of finished turns.
+func (h *Host) loadTurns(ctx context.Context, st *state.State) error {
+	for _, c := range st.Chats {
+		turns, err := h.turns(ctx, st.Info.ID, c.ID, c.Count, state.DefaultLimits.Turns)
+		if err != nil {
+			return err
+		}
+		c.Turns = turns
+		c.Trim(state.DefaultLimits)
+	}
+	return nil
+}
+
+// turns reads finished turns from their records: limit of them before number
+// before, oldest first.
+func (h *Host) turns(ctx context.Context, sid, chat id.ID, before, limit int) ([]*state.Turn, error) {
+	prefix := turnPrefix(sid, chat)
+	kvs, err := h.store.Scan(ctx, prefix, turnKey(sid, chat, before), limit, true)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*state.Turn, len(kvs))
+	for i, kv := range kvs {
+		t := new(state.Turn)
+		if err := json.Unmarshal(kv.Value, t); err != nil {
+			return nil, fmt.Errorf("turn record %s: %w", kv.Key, err)
+		}
+		out[len(kvs)-1-i] = t
+	}
+	return out, nil
+}
+
+// startLocked makes a session live. The caller holds mu.
+func (h *Host) startLocked(s *Session) {
+	h.live[s.id] = s
+	sum := summarise(s.work, s.private)
+	h.indexLocked(&sum)
+	frozen := s.State()
+	for w := range h.lives {
+		w.push(Live{Session: s, State: frozen})
+	}
+	h.wg.Go(s.run)
+}
+
+// Close stops the host: it takes no new prompts, gives running turns the
+// grace period, ends what still runs as cancelled, and stores everything.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closing = true
+	sessions := make([]*Session, 0, len(h.live))
+	for _, s := range h.live {
+		sessions = append(sessions, s)
+	}
+	h.mu.Unlock()
+	grace, cancel := context.WithTimeout(ctx, h.opt.Grace)
+	var wg sync.WaitGroup
+	for _, s := range sessions {
+		wg.Go(func() { s.stop(grace) })
+	}
+	wg.Wait()
+	cancel()
+	h.cancel()
+	h.agents.close()
+	h.mu.Lock()
+	for w := range h.watchers {
+		w.end()
+	}
+	for w := range h.lives {
+		w.end()
+	}
+	h.mu.Unlock()
+	done := make(chan struct{})
+	go func() { h.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close host: %w", ctx.Err())
+	}
+}

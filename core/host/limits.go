@@ -1,0 +1,76 @@
+package host
+
+import "time"
+
+// The limits and times of the host. Durations that an operator may change are
+// fields of Options, with these as defaults.
+const (
+	// DefaultApprovalTimeout is how long an approval waits for a person.
+	DefaultApprovalTimeout = 300 * time.Second
+	// DefaultQuestionTimeout is how long a question waits for a person.
+	DefaultQuestionTimeout = 600 * time.Second
+	// DefaultIdleAfter is how long a session without a turn stays in memory.
+	DefaultIdleAfter = 10 * time.Minute
+	// DefaultGrace is what running turns get when the gateway stops.
+	DefaultGrace = 5 * time.Second
+	// CancelWithin is how long an agent may go on after an interrupt before
+	// its process is stopped.
+	CancelWithin = 8 * time.Second
+	// OpenWithin is how long an agent may take to start.
+	OpenWithin = 60 * time.Second
+	// ProbeWithin is how long an agent may take to say what it is.
+	ProbeWithin = 30 * time.Second
+
+	// MaxPrompt is the most text of one message, in bytes.
+	MaxPrompt = 4 << 20
+	// MaxAttachment is the most bytes of one attachment.
+	MaxAttachment = 20 << 20
+	// MaxAttachments is the most attachments of one message.
+	MaxAttachments = 32
+	// InlineAttachment is the size from which an attachment is a blob.
+	InlineAttachment = 64 << 10
+	// MaxQueue is the most messages that wait in one chat.
+	MaxQueue = 100
+	// MaxTitle is the longest title, in characters.
+	MaxTitle = 200
+	// MaxDraft is the most text of a draft, in bytes.
+	MaxDraft = 1 << 20
+	// MaxPartText is the most text kept of one text or reasoning part.
+	MaxPartText = 16 << 20
+	// MaxToolOutput is the most output kept of one call: KeepHead from its
+	// beginning and the rest from its end.
+	MaxToolOutput = 1 << 20
+	KeepHead      = 768 << 10
+	// MaxEditText is the largest file text kept before or after an edit.
+	MaxEditText = 256 << 10
+	// MaxChats is the most chats of one session, subagents included.
+	MaxChats = 1000
+	// MaxTools is the most tools one client may offer, MaxToolBytes their size.
+	MaxTools     = 256
+	MaxToolBytes = 1 << 20
+	// MaxMeta bounds one value of a session's front facts, in bytes.
+	MaxMeta = 256 << 10
+	// MaxDirs is the most working directories of one session.
+	MaxDirs = 32
+	// MaxName bounds ids and names that clients choose, in bytes.
+	MaxName = 1024
+	// MaxKeys is how many idempotency keys a session remembers.
+	MaxKeys = 1024
+	// MaxSettled is how many settled interactions a session remembers, to
+	// tell a late answer from a wrong one.
+	MaxSettled = 1024
+
+	// flushEvery is how long a delta may wait for the disk.
+	flushEvery = 50 * time.Millisecond
+	// flushBytes is how much delta text is gathered at most.
+	flushBytes = 64 << 10
+	// snapshotEvery is how many log records may follow a snapshot.
+	snapshotEvery = 1000
+	// reserveSeqs is how many sequence numbers beyond the stored ones a
+	// running turn may use before a crash could give them out again.
+	reserveSeqs = 512
+	// inbox is how many commands and frame batches wait for a session.
+	inbox = 64
+	// pageBytes is how much of a log one read takes.
+	pageBytes = 1 << 20
+)

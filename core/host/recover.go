@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/store"
+)
+
+// recover closes what a crash left open in a session that was just loaded:
+// first it skips the sequence numbers that may have been seen by clients but
+// never reached the disk, then it ends interactions, calls, parts and turns,
+// with events that say that they are synthetic.
+func (s *Session) recover(ctx context.Context) error {
+	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 {
+		return nil
+	}
+	s.at = now()
+	if err := s.skipLost(ctx); err != nil {
+		return err
+	}
+	// Their clients' connections are gone with the process.
+	for _, set := range s.work.Tools {
+		s.emit(id.Nil, id.Nil, &event.ClientToolsSet{Client: set.Client})
+	}
+	failure := &event.Error{Code: event.CodeInterrupted, Message: "the gateway stopped in the middle of this turn"}
+	for _, c := range s.running() {
+		r := s.chatRun(c.ID)
+		r.turn, r.message = c.Active.ID, c.Active.Message
+		s.finish(r, event.TurnCancelled, failure, event.Gateway, true)
+	}
+	for _, i := range s.work.Open { // of no running turn
+		s.settle(i, event.Resolution{Outcome: event.Cancelled, By: event.Gateway})
+	}
+	s.reason = reasonTurn
+	// The caller starts the session's goroutine only later; nothing reads
+	// the tickets until then, and there is room for this one.
+	s.commit()
+	return nil
+}
+
+// skipLost moves the sequence beyond what a crash may have taken.
+func (s *Session) skipLost(ctx context.Context) error {
+	b, err := s.host.store.Get(ctx, reservedKey(s.id))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	upto, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil || upto <= s.work.Seq {
+		return nil
+	}
+	r := store.Record{First: s.work.Seq + 1, Last: upto, Data: []byte{recordLost}}
+	events, err := decodeRecord(r, s.work.Seq, upto)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if err := s.work.Apply(e); err != nil {
+			return err
+		}
+		s.hub.Publish(e)
+	}
+	s.seq.Store(s.work.Seq)
+	s.w.records = append(s.w.records, r)
+	s.w.last = s.work.Seq
+	return nil
+}

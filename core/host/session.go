@@ -1,0 +1,398 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/hub"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/core/store"
+)
+
+// Session is a live session. Its methods may be called by any goroutine.
+type Session struct {
+	host *Host
+	id   id.ID
+	log  *slog.Logger
+	hub  *hub.Hub
+
+	// mu guards work's folding against Freeze; only run writes.
+	mu     sync.Mutex
+	work   *state.State
+	frozen atomic.Pointer[state.State]
+	seq    atomic.Uint64 // of work
+
+	urgent  chan func() // overtakes commands and frames
+	cmds    chan func()
+	frames  chan received
+	tickets chan ticketed
+	gone    chan struct{} // closed when run has ended
+
+	// The rest belongs to run's goroutine.
+	w         writer
+	at        time.Time // of the events being made: one reading a round
+	pubMu     sync.Mutex
+	held      []*event.Event // published once a barrier among them is stored
+	chats     map[id.ID]*run
+	settled   map[id.ID]bool
+	settledAt []id.ID
+	remember  []string // patterns allowed for this session
+	keys      map[string]Prompted
+	keyOrder  []string
+	private   bool
+	autoTitle string // the title, if no person gave it
+	reason    string // of the summary's next announcement; "" for none
+	reserved  uint64
+	idleSince time.Time
+	stopping  bool
+	deleted   bool
+	expiry    time.Time // of the expiry timer
+	late      int64     // frames that came after their turn's end
+}
+
+// received is a batch of frames of one conversation, or its end.
+type received struct {
+	conv   *conversation
+	frames []agentFrame
+	err    error
+}
+
+// ticketed is a commit on its way to the disk.
+type ticketed struct {
+	ticket store.Ticket
+	last   uint64
+}
+
+func newSession(h *Host, st *state.State, private bool) *Session {
+	s := &Session{
+		host: h, id: st.Info.ID, work: st, private: private,
+		log:    h.log.With("session", st.Info.ID.String()),
+		urgent: make(chan func(), inbox), cmds: make(chan func(), inbox), frames: make(chan received, inbox),
+		tickets: make(chan ticketed, 1024), gone: make(chan struct{}),
+		chats: map[id.ID]*run{}, settled: map[id.ID]bool{}, keys: map[string]Prompted{}, idleSince: time.Now(),
+	}
+	s.w = writer{store: h.store, log: logName(s.id), last: st.Seq}
+	s.seq.Store(st.Seq)
+	s.frozen.Store(st.Freeze())
+	s.hub = hub.New(sessionLog{s}, st.Seq)
+	return s
+}
+
+// ID is the session's id.
+func (s *Session) ID() id.ID { return s.id }
+
+// State is the session as it is now: frozen, to be shared freely.
+func (s *Session) State() *state.State {
+	if f := s.frozen.Load(); f.Seq == s.seq.Load() {
+		return f
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.frozen.Load()
+	if f.Seq != s.work.Seq {
+		f = s.work.Freeze()
+		s.frozen.Store(f)
+	}
+	return f
+}
+
+// Subscribe begins after a sequence number; 0 is the beginning.
+func (s *Session) Subscribe(after uint64) *hub.Subscription { return s.hub.Subscribe(after) }
+
+// run is the session's goroutine.
+func (s *Session) run() {
+	defer close(s.gone)
+	var waiter sync.WaitGroup
+	waiter.Go(s.awaitTickets)
+	flush := time.NewTimer(time.Hour)
+	expire := time.NewTimer(time.Hour)
+	idle := time.NewTicker(min(s.host.opt.IdleAfter, time.Minute))
+	defer flush.Stop()
+	defer expire.Stop()
+	defer idle.Stop()
+	flushing := false
+	for {
+		// Interrupts and answers first, whatever waits.
+		select {
+		case f := <-s.urgent:
+			s.round(f)
+		default:
+			select {
+			case f := <-s.urgent:
+				s.round(f)
+			case f := <-s.cmds:
+				s.round(f)
+			case r := <-s.frames:
+				s.round(func() { s.receive(r) })
+			case <-flush.C:
+				flushing = false
+				s.commit()
+			case <-expire.C:
+				s.expiry = time.Time{}
+				s.round(s.expire)
+			case <-idle.C:
+				if s.unused() {
+					s.leave()
+				}
+			}
+		}
+		if s.w.waiting() && !flushing {
+			flushing = true
+			flush.Reset(flushEvery)
+		}
+		if next := s.nextExpiry(); !next.Equal(s.expiry) {
+			s.expiry = next
+			if !next.IsZero() {
+				expire.Reset(time.Until(next))
+			}
+		}
+		if s.stopping {
+			break
+		}
+	}
+	for _, r := range s.chats {
+		r.drop()
+	}
+	close(s.tickets)
+	waiter.Wait()
+	s.hub.Close()
+}
+
+// round runs one command or batch and hands what it caused to the store.
+func (s *Session) round(f func()) {
+	s.at = now()
+	f()
+	if s.reason != "" || s.w.durable || s.w.full() {
+		s.commit()
+	}
+}
+
+// emit appends an event: numbers it, folds it, stores it, publishes it.
+func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
+	e := &event.Event{Seq: s.work.Seq + 1, At: s.at, Chat: chat, Turn: turn, Body: body}
+	s.mu.Lock()
+	err := s.work.Apply(e)
+	s.mu.Unlock()
+	if err != nil {
+		panic(err) // the number is ours: only a bug gets here
+	}
+	s.seq.Store(e.Seq)
+	s.w.add(e)
+	s.publish(e)
+	if _, ok := body.(*event.PartDelta); !ok {
+		s.noteReason(body)
+	}
+	return e
+}
+
+// noteReason decides whether an event changes the session's summary, and how
+// to call it.
+func (s *Session) noteReason(body event.Body) {
+	reason := reasonUpdated
+	switch b := body.(type) {
+	case *event.SessionCreated:
+		reason = reasonCreated
+	case *event.SessionUpdated:
+		switch {
+		case b.Title != nil:
+			reason = reasonRenamed
+		case b.Closed != nil:
+			reason = reasonClosed
+		}
+	case *event.TurnStarted, *event.MessageQueued:
+		reason = reasonPrompt
+	case *event.TurnEnded:
+		reason = reasonTurn
+	case *event.InteractionOpened:
+		reason = interactionReason(b.Interaction.Kind)
+	case *event.InteractionResolved:
+		reason = interactionReason(b.Of)
+	case *event.ChatAdded, *event.ChatUpdated, *event.ChatRemoved:
+		reason = reasonChat
+	case *event.MessageRemoved, *event.MessageUpdated, *event.QueueReordered, *event.UsageReported:
+	default:
+		return
+	}
+	s.reason = reason
+}
+
+func interactionReason(k event.InteractionKind) string {
+	if k == event.Approval {
+		return reasonApproval
+	}
+	return reasonQuestion
+}
+
+// commit hands what was gathered to the store, with the new summary, and
+// announces the summary.
+func (s *Session) commit() {
+	if s.deleted {
+		return
+	}
+	var sum Summary
+	reason := s.reason
+	if reason != "" {
+		s.reason = ""
+		sum = summarise(s.State(), s.private)
+		if b, err := json.Marshal(&sum); err == nil {
+			s.w.put = append(s.w.put, store.KV{Key: summaryKey(s.id), Value: b})
+		}
+	}
+	if !s.w.waiting() {
+		return
+	}
+	if s.w.since >= snapshotEvery && s.w.durable {
+		if b, err := snapshot(s.State()); err == nil {
+			s.w.put = append(s.w.put, store.KV{Key: snapshotKey(s.id), Value: b})
+			s.w.since = 0
+		}
+	}
+	if s.work.Running() && s.w.last+reserveSeqs/2 > s.reserved {
+		s.reserved = s.w.last + reserveSeqs
+		s.w.put = append(s.w.put, store.KV{Key: reservedKey(s.id), Value: fmt.Appendf(nil, "%d", s.reserved)})
+	}
+	t, last := s.w.commit()
+	s.tickets <- ticketed{t, last}
+	if reason != "" {
+		s.host.announce(&sum, reason)
+	}
+}
+
+// awaitTickets tells the hub, and through it the subscribers, what is stored.
+func (s *Session) awaitTickets() {
+	for t := range s.tickets {
+		<-t.ticket.Done()
+		if err := t.ticket.Err(); err != nil {
+			s.log.Error("Events could not be stored", "up_to", t.last, "err", err)
+			s.hub.Failed(t.last, fmt.Errorf("store events: %w", err))
+		}
+		s.pubMu.Lock()
+		s.hub.Stored(t.last)
+		s.release(t.last)
+		s.pubMu.Unlock()
+	}
+}
+
+// publish shows an event to the subscribers, at once unless it, or an event
+// before it, must be stored first.
+func (s *Session) publish(e *event.Event) {
+	s.pubMu.Lock()
+	defer s.pubMu.Unlock()
+	if len(s.held) > 0 || event.DurabilityOf(e.Body) == event.Barrier {
+		s.held = append(s.held, e)
+		return
+	}
+	s.hub.Publish(e)
+}
+
+func (s *Session) release(stored uint64) {
+	n := 0
+	for ; n < len(s.held); n++ {
+		e := s.held[n]
+		if e.Seq > stored && event.DurabilityOf(e.Body) == event.Barrier {
+			break
+		}
+		s.hub.Publish(e)
+	}
+	s.held = append(s.held[:0], s.held[n:]...)
+	clear(s.held[len(s.held):cap(s.held)])
+}
+
+// unused reports whether the session may leave memory.
+func (s *Session) unused() bool {
+	busy := s.work.Running() || len(s.work.Open) > 0
+	for _, c := range s.work.Chats {
+		busy = busy || len(c.Queue)+len(c.Steering) > 0
+	}
+	if busy {
+		s.idleSince = time.Now()
+		return false
+	}
+	return time.Since(s.idleSince) >= s.host.opt.IdleAfter
+}
+
+// leave takes the session out of memory. Commands on their way find it again.
+func (s *Session) leave() {
+	if b, err := snapshot(s.State()); err == nil && !s.deleted {
+		s.w.put = append(s.w.put, store.KV{Key: snapshotKey(s.id), Value: b})
+	}
+	s.w.del = append(s.w.del, reservedKey(s.id))
+	s.commit()
+	if s.late > 0 {
+		s.log.Info("Agents said things after their turns had ended", "frames", s.late)
+	}
+	s.host.mu.Lock()
+	delete(s.host.live, s.id)
+	if sum := s.host.index[s.id]; sum != nil {
+		sum.Live = false
+	}
+	s.host.mu.Unlock()
+	s.stopping = true
+}
+
+// do runs f on the session's goroutine and waits until what it caused is
+// stored. A session that left memory is opened again.
+func (s *Session) do(ctx context.Context, urgent bool, f func(*Session) error) error {
+	type result struct {
+		err  error
+		last uint64
+	}
+	done := make(chan result, 1)
+	call := func() {
+		s.idleSince = time.Now()
+		before := s.work.Seq
+		err := f(s)
+		last := s.work.Seq
+		if last == before {
+			last = 0 // nothing to wait for
+		}
+		done <- result{err, last}
+	}
+	lane := s.cmds
+	if urgent {
+		lane = s.urgent
+	}
+	select {
+	case lane <- call:
+	case <-s.gone:
+		return s.again(ctx, urgent, f)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return r.err
+		}
+		return s.Durable(ctx, r.last)
+	case <-s.gone:
+		select { // it may have run as the last one
+		case r := <-done:
+			return r.err
+		default:
+		}
+		return s.again(ctx, urgent, f)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Session) again(ctx context.Context, urgent bool, f func(*Session) error) error {
+	fresh, err := s.host.Session(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	return fresh.do(ctx, urgent, f)
+}
+
+// Durable waits until everything up to a sequence number is on disk.
+func (s *Session) Durable(ctx context.Context, seq uint64) error {
+	return s.hub.WaitStored(ctx, seq)
+}

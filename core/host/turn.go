@@ -1,0 +1,336 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/core/store"
+)
+
+// start opens a turn for a message; whoever speaks to the agent calls prompt
+// next. The chat has no running turn.
+func (s *Session) start(r *run, m event.Message, fromQueue bool) {
+	r.reset()
+	if m.Turn.IsNil() {
+		m.Turn = id.New()
+	}
+	r.turn, r.message, r.started = m.Turn, m, s.at
+	if len(s.running()) == 0 {
+		s.w.put = append(s.w.put, store.KV{Key: runningKey(s.id), Value: []byte{1}})
+		s.reserved = 0
+	}
+	if s.work.Info.Closed {
+		open := false
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: m.By, Closed: &open})
+	}
+	r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue})
+	s.private = false
+	if r.chat == s.work.Default && s.work.Info.Title == "" && !m.System {
+		if title := state.TitleOf(m.Text); title != "" {
+			s.autoTitle = title
+			s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: event.Gateway, Title: &title})
+		}
+	}
+}
+
+// running are the chats with a running turn.
+func (s *Session) running() (out []*state.Chat) {
+	for _, c := range s.work.Chats {
+		if c.Active != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// prompt hands the running turn's message to the agent, once the agent has
+// ended the turn before.
+func (s *Session) prompt(r *run) {
+	if r.draining {
+		r.waiting = true
+		return
+	}
+	c := s.work.Chat(r.chat)
+	backend := s.host.backend(s.work.Info.Backend)
+	if backend == nil {
+		s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart,
+			Message: "there is no agent backend " + s.work.Info.Backend}, event.Gateway)
+		return
+	}
+	settings := merged(s.work.Info.Settings, r.message.Settings)
+	tools := s.tools(r)
+	if r.conv == nil {
+		if err := checkDirs(s.work.Info.Dirs); err != nil {
+			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
+			return
+		}
+		r.conv = s.converse(backend, agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
+			Settings: settings, Resume: c.Conversation, Tools: tools}, r.chat)
+	}
+	m, turn := r.message, r.turn
+	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {
+		attachments, err := s.host.fetch(ctx, m.Attachments)
+		if err == nil {
+			err = conv.Prompt(ctx, agent.Prompt{Turn: turn.String(), Message: m.ID.String(), Text: m.Text,
+				Attachments: attachments, Settings: settings, Tools: tools})
+		}
+		if err != nil {
+			s.failTurn(r, turn, err)
+		}
+		return nil
+	})
+	if err != nil {
+		s.crashed(r, err)
+	}
+}
+
+// failTurn ends a turn whose prompt the agent did not take. It is called from
+// the conversation's goroutine.
+func (s *Session) failTurn(r *run, turn id.ID, err error) {
+	select {
+	case s.urgent <- func() {
+		if r.turn == turn {
+			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentFailed, Message: publicText(err)}, event.Gateway)
+		}
+	}:
+	case <-s.gone:
+	}
+}
+
+// publicText is an error's text for people at clients.
+func publicText(err error) string {
+	var start *startError
+	switch {
+	case errors.As(err, &start):
+		return start.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the agent did not answer in time"
+	}
+	return err.Error()
+}
+
+func merged(base, over event.Settings) event.Settings {
+	if over.Mode != "" {
+		base.Mode = over.Mode
+	}
+	if over.Model != "" {
+		base.Model = over.Model
+	}
+	if over.Effort != "" {
+		base.Effort = over.Effort
+	}
+	if over.Agent != "" {
+		base.Agent = over.Agent
+	}
+	return base
+}
+
+// tools are what clients offer to run, each name once: the turn's own first.
+func (s *Session) tools(r *run) []event.ClientTool {
+	seen := map[string]bool{}
+	var out []event.ClientTool
+	add := func(tools []event.ClientTool) {
+		for _, t := range tools {
+			if !seen[t.Name] {
+				seen[t.Name] = true
+				out = append(out, t)
+			}
+		}
+	}
+	add(r.message.Tools)
+	for _, set := range s.work.Tools {
+		add(set.Tools)
+	}
+	return out
+}
+
+// toolOwner finds the client that runs a tool.
+func (s *Session) toolOwner(r *run, name string) (event.Actor, bool) {
+	root := r.agentOf()
+	for _, t := range root.message.Tools {
+		if t.Name == name {
+			return root.message.By, true
+		}
+	}
+	for _, set := range s.work.Tools {
+		for _, t := range set.Tools {
+			if t.Name == name {
+				return set.Client, true
+			}
+		}
+	}
+	return event.Actor{}, false
+}
+
+// closeParts ends everything of the turn that is still open, each with its
+// event: children, requests, calls, texts.
+func (s *Session) closeParts(r *run, status event.TurnStatus, by event.Actor) {
+	for key, child := range r.children {
+		if !child.turn.IsNil() {
+			s.end(child, status, nil, by)
+		}
+		delete(r.children, key)
+	}
+	for _, i := range s.work.Open {
+		if i.Chat == r.chat && i.Turn == r.turn {
+			s.settle(i, event.Resolution{Outcome: event.Cancelled, By: by})
+		}
+	}
+	if c := s.work.Chat(r.chat); c != nil && c.Active != nil {
+		for _, p := range c.Active.Parts {
+			if p.Tool != nil && !p.Tool.Status.Ended() {
+				output, dropped := p.Tool.Output.String(), int64(0)
+				if open := r.calls[p.Tool.Call]; open != nil {
+					output, dropped = open.output(output), open.dropped
+				}
+				r.emit(&event.ToolEnded{Part: p.ID, Status: event.CallCancelled, Output: output, Dropped: dropped,
+					Error: "the turn ended before the call did"})
+			} else if !p.Ended() {
+				r.emit(&event.PartEnded{Part: p.ID, Text: p.Text.String(), Cut: status != event.TurnComplete})
+			}
+		}
+	}
+	r.current = nil
+}
+
+// end closes the running turn, once, and starts what waits.
+func (s *Session) end(r *run, status event.TurnStatus, failure *event.Error, by event.Actor) {
+	s.finish(r, status, failure, by, false)
+	if r.parent == nil && !s.stopping && !s.host.isClosing() {
+		s.next(r)
+	}
+}
+
+func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, by event.Actor, synthetic bool) {
+	s.closeParts(r, status, by)
+	c := s.work.Chat(r.chat)
+	if c == nil || c.Active == nil {
+		r.reset()
+		return
+	}
+	ended := &event.TurnEnded{Status: status, Error: failure, Synthetic: synthetic, Usage: c.Active.Usage,
+		Duration: max(0, s.at.Sub(c.Active.StartedAt))}
+	if status == event.TurnCancelled {
+		ended.By = by
+	}
+	number := c.Active.Number
+	r.emit(ended)
+	r.reset()
+	c = s.work.Chat(r.chat)
+	if t := lastTurn(c); t != nil && t.Number == number {
+		if b, err := json.Marshal(t); err == nil {
+			s.w.put = append(s.w.put, store.KV{Key: turnKey(s.id, r.chat, number), Value: b})
+		} else {
+			s.log.Error("A finished turn cannot be encoded", "err", err)
+		}
+	}
+	if len(s.running()) == 0 {
+		s.w.del = append(s.w.del, runningKey(s.id), reservedKey(s.id))
+	}
+}
+
+// next starts the first message that waits: a steering one that its turn had
+// no use for, else the head of the queue.
+func (s *Session) next(r *run) {
+	c := s.work.Chat(r.chat)
+	if c == nil || c.Active != nil {
+		return
+	}
+	var m event.Message
+	switch {
+	case len(c.Steering) > 0:
+		m = c.Steering[0]
+	case len(c.Queue) > 0:
+		m = c.Queue[0]
+	default:
+		return
+	}
+	if m.Turn.IsNil() {
+		m.Turn = id.New()
+	}
+	s.emit(r.chat, id.Nil, &event.MessageRemoved{ID: m.ID, Why: event.RemovedStarted, By: event.Gateway, Turn: m.Turn})
+	s.start(r, m, true)
+	s.prompt(r)
+}
+
+// interrupt ends the running turn now, whatever the agent does about it.
+func (s *Session) interrupt(r *run, by event.Actor) {
+	root := r.agentOf()
+	if root != r { // a subagent alone cannot be stopped: its parent's turn is
+		s.interrupt(root, by)
+		return
+	}
+	s.silence(r)
+	s.end(r, event.TurnCancelled, nil, by)
+}
+
+// silence tells the agent to stop and drops what it says until it has.
+func (s *Session) silence(r *run) {
+	if r.conv == nil || r.waiting {
+		return
+	}
+	r.draining = true
+	conv := r.conv
+	if err := conv.tell("interrupt", func(ctx context.Context, c agent.Conversation) error { return c.Interrupt(ctx) }); err != nil {
+		s.kill(r, "it takes no commands")
+		return
+	}
+	r.deadline = time.AfterFunc(CancelWithin, func() {
+		select {
+		case s.urgent <- func() {
+			if r.draining && r.conv == conv {
+				s.kill(r, "it went on after an interrupt")
+			}
+		}:
+		case <-s.gone:
+		}
+	})
+}
+
+// kill stops an agent that does not obey; the next prompt starts it again.
+func (s *Session) kill(r *run, why string) {
+	s.log.Warn("The agent is stopped", "chat", r.chat.String(), "because", why)
+	r.drop()
+	s.drained(r)
+}
+
+// drained: the agent is ready for the next prompt.
+func (s *Session) drained(r *run) {
+	r.draining = false
+	if r.deadline != nil {
+		r.deadline.Stop()
+	}
+	if r.waiting {
+		r.waiting = false
+		if !r.turn.IsNil() {
+			s.prompt(r)
+		}
+	}
+}
+
+// crashed: the conversation is over.
+func (s *Session) crashed(r *run, err error) {
+	r.drop()
+	waiting := r.waiting
+	s.drained(r)
+	if r.turn.IsNil() || waiting {
+		return
+	}
+	failure := &event.Error{Code: event.CodeAgentCrashed, Message: "the agent ended unexpectedly", Retryable: true}
+	var start *startError
+	switch {
+	case errors.As(err, &start):
+		failure.Code, failure.Message = event.CodeAgentStart, start.Error()
+	case err != nil && !errors.Is(err, io.EOF):
+		failure.Message += ": " + err.Error()
+	}
+	s.log.Error("An agent's conversation ended in the middle of a turn", "chat", r.chat.String(), "err", err)
+	s.end(r, event.TurnFailed, failure, event.Gateway)
+}
