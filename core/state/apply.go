@@ -94,8 +94,10 @@ func (s *State) Apply(e *event.Event) error {
 	case *event.InteractionOpened:
 		i := b.Interaction
 		s.Open = append(slices.Clone(s.Open), &i)
+		s.ask(&i)
 	case *event.InteractionResolved:
 		s.Open = slices.DeleteFunc(slices.Clone(s.Open), func(i *event.Interaction) bool { return i.ID == b.ID })
+		s.answer(e.Chat, e.Turn, b)
 	case *event.ChatAdded:
 		s.Chats = append(slices.Clone(s.Chats), &Chat{ChatInfo: b.Info, ModifiedAt: e.At, edit: s.edit})
 	case *event.ChatRemoved:

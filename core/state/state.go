@@ -65,12 +65,14 @@ type Chat struct {
 type Turn struct {
 	ID id.ID `json:"id"`
 	// Number is the turn's position in its chat, from 0.
-	Number    int              `json:"number"`
-	Alias     string           `json:"alias,omitempty"`
-	Message   event.Message    `json:"message"`
-	System    bool             `json:"system,omitempty"`
-	StartedAt time.Time        `json:"started_at"`
-	Parts     []*event.Part    `json:"parts,omitempty"`
+	Number    int           `json:"number"`
+	Alias     string        `json:"alias,omitempty"`
+	Message   event.Message `json:"message"`
+	System    bool          `json:"system,omitempty"`
+	StartedAt time.Time     `json:"started_at"`
+	Parts     []*event.Part `json:"parts,omitempty"`
+	// Asked are the turn's questions, in order.
+	Asked     []*Asked         `json:"asked,omitempty"`
 	Status    event.TurnStatus `json:"status"`
 	Duration  time.Duration    `json:"duration,omitempty"`
 	Error     *event.Error     `json:"error,omitempty"`
