@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
 )
 
 // validPrefix is at most n bytes of s, cut between characters.
@@ -48,20 +50,54 @@ func clipEdits(edits []event.FileEdit) []event.FileEdit {
 	if len(edits) == 0 {
 		return nil
 	}
-	out := make([]event.FileEdit, len(edits))
-	for i, e := range edits {
-		if e.Before != nil && len(*e.Before) > MaxEditText {
-			e.Before = nil
+	out := make([]event.FileEdit, min(len(edits), MaxEdits))
+	room := MaxEditsText
+	keep := func(text *string) *string {
+		if text == nil || len(*text) > min(MaxEditText, room) {
+			return nil
 		}
-		if e.After != nil && len(*e.After) > MaxEditText {
-			e.After = nil
-		}
-		if len(e.Patch) > MaxEditText {
-			e.Patch = validPrefix(e.Patch, MaxEditText)
-		}
+		room -= len(*text)
+		return text
+	}
+	for i := range out {
+		e := edits[i]
+		e.Patch = validPrefix(e.Patch, min(MaxEditText, room))
+		room -= len(e.Patch)
+		e.Before, e.After = keep(e.Before), keep(e.After)
 		out[i] = e
 	}
 	return out
+}
+
+// encodeTurn is the stored form of a finished turn, of bounded size.
+func encodeTurn(t *state.Turn) ([]byte, error) {
+	b, err := json.Marshal(t)
+	if err != nil || len(b) <= MaxTurnRecord {
+		return b, err
+	}
+	short := *t
+	short.Parts = make([]*event.Part, 0, len(t.Parts)+1)
+	for _, p := range t.Parts {
+		q := *p
+		q.Text = event.TextOf(validPrefix(q.Text.String(), MaxCutText))
+		if q.Tool != nil {
+			tool := *q.Tool
+			tool.Output = event.TextOf(validPrefix(tool.Output.String(), MaxCutText))
+			tool.Dropped += int64(p.Tool.Output.Len() - tool.Output.Len())
+			tool.Edits = nil
+			if len(tool.Input) > MaxCutText {
+				tool.Input = json.RawMessage(`{}`)
+			}
+			q.Tool = &tool
+		}
+		short.Parts = append(short.Parts, &q)
+		if len(short.Parts) == MaxTurnRecord/(4*MaxCutText) {
+			break
+		}
+	}
+	short.Parts = append(short.Parts, &event.Part{ID: id.New(), Kind: event.PartNotice, StartedAt: t.StartedAt, EndedAt: t.StartedAt,
+		Notice: &event.Notice{Level: "warning", Code: "truncated", Text: "this turn was too long to keep whole; its events still are"}})
+	return json.Marshal(&short)
 }
 
 // object is raw if it is a JSON object of bounded size, else nil.

@@ -14,15 +14,16 @@ import (
 	"github.com/polyhost/polyhost/core/state"
 )
 
-// Update changes what is present in u. A change that changes nothing causes
-// no event. A mode change settles the approvals that the new mode decides.
+// Update changes what is present in u; of settings, the fields that are not
+// empty. A change that changes nothing causes no event. A mode change settles
+// the approvals that the new mode decides.
 func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 	change := *u
 	if change.Title != nil {
 		title := clipTitle(*change.Title)
 		change.Title = &title
 	}
-	if change.Settings != nil {
+	if change.Settings != nil && change.Settings.Mode != "" {
 		if err := checkMode(change.Settings.Mode); err != nil {
 			return err
 		}
@@ -42,7 +43,10 @@ func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 		c := change // do may run again in a fresh session
 		info := &s.work.Info
 		c.Title = news(c.Title, info.Title)
-		c.Settings = news(c.Settings, info.Settings)
+		if c.Settings != nil {
+			whole := merged(info.Settings, *c.Settings)
+			c.Settings = news(&whole, info.Settings)
+		}
 		c.Archived, c.Unread, c.Closed = news(c.Archived, info.Archived), news(c.Unread, info.Unread), news(c.Closed, info.Closed)
 		c.Owner = news(c.Owner, info.Owner)
 		if slices.Equal(c.Dirs, info.Dirs) {

@@ -36,13 +36,21 @@ const (
 	// MaxDraft is the most text of a draft, in bytes.
 	MaxDraft = 1 << 20
 	// MaxPartText is the most text kept of one text or reasoning part.
-	MaxPartText = 16 << 20
+	MaxPartText = 4 << 20
 	// MaxToolOutput is the most output kept of one call: KeepHead from its
 	// beginning and the rest from its end.
 	MaxToolOutput = 1 << 20
 	KeepHead      = 768 << 10
 	// MaxEditText is the largest file text kept before or after an edit.
 	MaxEditText = 256 << 10
+	// MaxEdits is how many file edits of one call are kept, MaxEditsText the
+	// size of their texts together.
+	MaxEdits     = 200
+	MaxEditsText = 2 << 20
+	// MaxTurnRecord is the largest stored form of a finished turn; a larger
+	// one is stored with its outputs and texts cut to MaxCutText each.
+	MaxTurnRecord = 12 << 20
+	MaxCutText    = 16 << 10
 	// MaxChats is the most chats of one session, subagents included.
 	MaxChats = 1000
 	// MaxTools is the most tools one client may offer, MaxToolBytes their size.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -225,7 +224,7 @@ func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, 
 	r.reset()
 	c = s.work.Chat(r.chat)
 	if t := lastTurn(c); t != nil && t.Number == number {
-		if b, err := json.Marshal(t); err == nil {
+		if b, err := encodeTurn(t); err == nil {
 			s.w.put = append(s.w.put, store.KV{Key: turnKey(s.id, r.chat, number), Value: b})
 		} else {
 			s.log.Error("A finished turn cannot be encoded", "err", err)
