@@ -66,9 +66,7 @@ type Turn struct {
 	ID id.ID `json:"id"`
 	// Number is the turn's position in its chat, from 0.
 	Number    int           `json:"number"`
-	Alias     string        `json:"alias,omitempty"`
 	Message   event.Message `json:"message"`
-	System    bool          `json:"system,omitempty"`
 	StartedAt time.Time     `json:"started_at"`
 	Parts     []*event.Part `json:"parts,omitempty"`
 	// Asked are the turn's questions, in order.
