@@ -118,6 +118,39 @@ func TestShutdownEndsStreamsAndLetsRequestsFinish(t *testing.T) {
 	}
 }
 
+func TestDetachedWorkOutlivesItsHandlerAndIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	told, finished := make(chan struct{}), make(chan struct{})
+	l := open(t)
+	s := Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		Detach(r, func(ctx context.Context) {
+			<-ctx.Done()
+			close(told)
+			time.Sleep(10 * time.Millisecond) // some last words
+			close(finished)
+		})
+	}), nil)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	select {
+	case <-told:
+		t.Fatal("told to stop when the handler returned")
+	default:
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-finished:
+	default:
+		t.Fatal("Shutdown did not wait")
+	}
+}
+
 func TestShutdownCutsWhatDoesNotFinish(t *testing.T) {
 	t.Parallel()
 	running := make(chan struct{})

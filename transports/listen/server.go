@@ -25,7 +25,7 @@ type Server struct {
 	stopped bool
 }
 
-type drainKey struct{}
+type serverKey struct{}
 
 // Serve starts to serve handler on l, which it owns from now on.
 func Serve(l net.Listener, handler http.Handler, logger *slog.Logger) *Server {
@@ -45,7 +45,7 @@ func Serve(l net.Listener, handler http.Handler, logger *slog.Logger) *Server {
 		Protocols:         &protocols,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(context.Background(), drainKey{}, s.draining)
+			return context.WithValue(context.Background(), serverKey{}, s)
 		},
 	}
 	go func() {
@@ -81,12 +81,30 @@ func (s *Server) track(next http.Handler) http.Handler {
 // the request's own and may finish.
 func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
-	draining, ok := ctx.Value(drainKey{}).(context.Context)
+	s, ok := ctx.Value(serverKey{}).(*Server)
 	if !ok {
 		return ctx, cancel
 	}
-	stop := context.AfterFunc(draining, cancel)
+	stop := context.AfterFunc(s.draining, cancel)
 	return ctx, func() { stop(); cancel() }
+}
+
+// Detach lets the handler of an upgraded connection return while serve goes on,
+// which frees the buffers that net/http keeps for a running handler: more than
+// the connection itself needs. serve should not hold on to the request. Its
+// context ends when the server begins to shut down, and Shutdown waits for it.
+// Under a server that is not ours serve runs right here.
+func Detach(r *http.Request, serve func(ctx context.Context)) {
+	s, ok := r.Context().Value(serverKey{}).(*Server)
+	if !ok {
+		serve(r.Context())
+		return
+	}
+	s.handlers.Add(1) // the running handler keeps it above zero
+	go func() {
+		defer s.handlers.Done()
+		serve(s.draining)
+	}()
 }
 
 // Failed is closed when the listener has ended, by Shutdown or by itself.

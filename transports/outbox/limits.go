@@ -12,14 +12,10 @@ const (
 	MaxBatch = 64 << 10
 
 	// frameOverhead is charged for each frame on top of its payload, in bytes:
-	// a slot of the ring, rounded up. Without it a flood of tiny frames would
+	// its slot in a block, rounded up. Without it a flood of tiny frames would
 	// cost many times the bound.
 	frameOverhead = 32
 
-	// firstSlots is the size of the ring when the first frame arrives, in frames.
-	firstSlots = 8
-
-	// idleSlots is the largest ring, and the largest batch slice, that an idle
-	// queue keeps, in frames. 24 bytes each.
-	idleSlots = 64
+	// blockFrames is how many frames one piece of a queue holds.
+	blockFrames = 32
 )

@@ -38,17 +38,29 @@ type Outbox struct {
 	limit int
 	ready chan struct{} // holds one token when the writer has something to see
 
-	mu       sync.Mutex
-	ring     []Frame // length is zero or a power of two
-	head     int
-	n        int
-	queued   int // cost of what is in the ring, bytes
-	inFlight int // cost of the last batch, bytes
-	flying   int // frames in the last batch
-	batch    []Frame
-	err      error // set once closed
-	waiters  []waiter
+	mu         sync.Mutex
+	head, tail *block // nil when empty
+	first      int    // of head
+	end        int    // of tail
+	n          int
+	queued     int      // cost of what is in the blocks, bytes
+	inFlight   int      // cost of the last batch, bytes
+	batch      *[]Frame // the last batch; nil when idle
+	err        error    // set once closed
+	waiters    []waiter
 }
+
+// block is a piece of the queue. Blocks and batches come from pools, so that a
+// busy queue does not allocate and an idle one holds nothing.
+type block struct {
+	frames [blockFrames]Frame
+	next   *block
+}
+
+var (
+	blocks  = sync.Pool{New: func() any { return new(block) }}
+	batches = sync.Pool{New: func() any { return new([]Frame) }}
+)
 
 type waiter struct {
 	below int
@@ -77,10 +89,11 @@ func (o *Outbox) Push(f Frame) error {
 		o.mu.Unlock()
 		return ErrFull
 	}
-	if o.n == len(o.ring) {
-		o.grow()
+	if o.tail == nil || o.end == blockFrames {
+		o.addBlock()
 	}
-	o.ring[(o.head+o.n)&(len(o.ring)-1)] = f
+	o.tail.frames[o.end] = f
+	o.end++
 	o.n++
 	o.queued += cost
 	first := o.n == 1
@@ -96,7 +109,7 @@ func (o *Outbox) Push(f Frame) error {
 func (o *Outbox) Len() (frames, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.n + o.flying, o.queued + o.inFlight
+	return o.n + o.flying(), o.queued + o.inFlight
 }
 
 // Limit is the bound in bytes.
@@ -130,34 +143,68 @@ func (o *Outbox) Ready() <-chan struct{} { return o.ready }
 func (o *Outbox) Take() ([]Frame, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	clear(o.batch)
-	o.batch = o.batch[:0]
-	o.inFlight, o.flying = 0, 0
+	if o.batch != nil {
+		clear(*o.batch)
+		*o.batch = (*o.batch)[:0]
+	}
+	o.inFlight = 0
+	if o.n == 0 {
+		if o.batch != nil {
+			batches.Put(o.batch)
+			o.batch = nil
+		}
+		o.wakeWaiters()
+		return nil, o.err
+	}
+	if o.batch == nil {
+		o.batch = batches.Get().(*[]Frame)
+	}
 	for o.n > 0 {
-		f := o.ring[o.head]
+		f := o.head.frames[o.first]
 		cost := len(f) + frameOverhead
-		if len(o.batch) > 0 && o.inFlight+cost > MaxBatch {
+		if o.inFlight > 0 && o.inFlight+cost > MaxBatch {
 			break
 		}
-		o.ring[o.head] = nil
-		o.head = (o.head + 1) & (len(o.ring) - 1)
-		o.n--
-		o.batch = append(o.batch, f)
+		*o.batch = append(*o.batch, f)
 		o.inFlight += cost
 		o.queued -= cost
+		o.head.frames[o.first] = nil
+		o.first++
+		if o.n--; o.n == 0 || o.first == blockFrames {
+			o.dropBlock()
+		}
 	}
-	o.flying = len(o.batch)
 	o.wakeWaiters()
-	if o.flying > 0 {
-		return o.batch, nil
+	return *o.batch, nil
+}
+
+func (o *Outbox) flying() int {
+	if o.batch == nil {
+		return 0
 	}
-	if len(o.ring) > idleSlots {
-		o.ring, o.head = nil, 0
+	return len(*o.batch)
+}
+
+// addBlock gives room at the end; the caller holds the lock.
+func (o *Outbox) addBlock() {
+	b := blocks.Get().(*block)
+	if o.tail == nil {
+		o.head, o.first = b, 0
+	} else {
+		o.tail.next = b
 	}
-	if cap(o.batch) > idleSlots {
-		o.batch = nil
+	o.tail, o.end = b, 0
+}
+
+// dropBlock gives the first block, which is read to its end, back; the caller
+// holds the lock.
+func (o *Outbox) dropBlock() {
+	b := o.head
+	if o.head, o.first = b.next, 0; o.head == nil {
+		o.tail = nil
 	}
-	return nil, o.err
+	b.next = nil
+	blocks.Put(b)
 }
 
 // WaitBelow blocks until less than mark bytes wait to be written, so that a
@@ -212,7 +259,7 @@ func (o *Outbox) shut(err error, drop bool) {
 		o.err = err
 	}
 	if drop {
-		o.ring, o.head, o.n, o.queued = nil, 0, 0, 0
+		o.head, o.tail, o.n, o.queued = nil, nil, 0, 0
 	}
 	for _, w := range o.waiters {
 		close(w.done)
@@ -241,12 +288,4 @@ func (o *Outbox) wakeWaiters() {
 	}
 	clear(o.waiters[len(left):])
 	o.waiters = left
-}
-
-// grow doubles the ring; the caller holds the lock.
-func (o *Outbox) grow() {
-	next := make([]Frame, max(firstSlots, 2*len(o.ring)))
-	k := copy(next, o.ring[o.head:])
-	copy(next[k:], o.ring[:o.head])
-	o.ring, o.head = next, 0
 }

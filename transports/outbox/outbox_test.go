@@ -131,19 +131,24 @@ func TestDiscardDropsWhatIsQueued(t *testing.T) {
 	}
 }
 
-func TestIdleQueueGivesItsRingBack(t *testing.T) {
+func TestIdleQueueHoldsNothing(t *testing.T) {
 	t.Parallel()
-	o := New(0)
-	for range 10_000 {
-		_ = o.Push(Frame("x"))
-	}
-	for {
-		if batch, _ := o.Take(); len(batch) == 0 {
-			break
+	for _, frames := range []int{1, blockFrames, 10_000} {
+		o := New(0)
+		for range frames {
+			_ = o.Push(Frame("x"))
 		}
-	}
-	if len(o.ring) > idleSlots || cap(o.batch) > idleSlots {
-		t.Fatalf("idle queue keeps %d slots and a batch of %d", len(o.ring), cap(o.batch))
+		for {
+			if batch, _ := o.Take(); len(batch) == 0 {
+				break
+			}
+		}
+		if o.head != nil || o.tail != nil || o.batch != nil {
+			t.Fatalf("after %d frames the idle queue still holds %v %v %v", frames, o.head, o.tail, o.batch)
+		}
+		if n, bytes := o.Len(); n != 0 || bytes != 0 {
+			t.Fatalf("after %d frames: %d frames, %d bytes", frames, n, bytes)
+		}
 	}
 }
 

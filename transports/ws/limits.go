@@ -30,10 +30,9 @@ const (
 	// of it is free, a slow peer would look like one that takes nothing.
 	socketBuffer = 128 << 10
 
-	// readBufferSize and messageBufferSize are kept for each connection, in
-	// bytes: most commands and most deltas fit.
-	readBufferSize    = 2 << 10
-	messageBufferSize = 1 << 10
+	// controlBufferSize is kept for each connection, in bytes. gorilla writes
+	// nothing but control frames, which do not need it.
+	controlBufferSize = 16
 
 	// maxReason is the longest close reason in bytes that the protocol allows.
 	maxReason = 123

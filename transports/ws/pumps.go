@@ -81,8 +81,8 @@ func (c *Conn) write() {
 	defer ping.Stop()
 	for {
 		batch, ended := c.out.Take()
-		for _, f := range batch {
-			if err := c.ws.WriteMessage(websocket.TextMessage, f); err != nil {
+		if len(batch) > 0 {
+			if err := c.socket.writeText(batch); err != nil {
 				c.writeFailed(err)
 				return
 			}

@@ -5,8 +5,9 @@
 //   - Loss: a frame that Send took is written unless the connection ends
 //     first. A refused frame is the caller's to deal with.
 //   - Bounds: the outbox bounds what waits for a peer, the read limit what one
-//     message may bring. An idle connection holds two small buffers and two
-//     goroutines.
+//     message may bring. An idle connection holds one small buffer and two
+//     goroutines, and twice as much if Serve runs inside the HTTP handler: let
+//     listen.Detach run it.
 //   - Blocking: nothing but the connection's own writer waits for a peer, and
 //     it gives up when the peer takes no bytes for the write timeout.
 //
@@ -133,8 +134,7 @@ func Upgrade(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	}
 	up := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout,
-		ReadBufferSize:   readBufferSize,
-		WriteBufferSize:  messageBufferSize,
+		WriteBufferSize:  controlBufferSize, // and for reading, the server's own buffer
 		Subprotocols:     o.Subprotocols,
 		CheckOrigin:      func(*http.Request) bool { return true }, // the guard has judged it, with the configured list
 	}
