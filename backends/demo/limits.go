@@ -32,3 +32,6 @@ const (
 	// maxPause is the longest wait, in milliseconds, that a line may ask for.
 	maxPause = 24 * 60 * 60 * 1000
 )
+
+// CrashStatus is the exit status of a process that ends by the crash line.
+const CrashStatus = 3

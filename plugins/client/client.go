@@ -52,6 +52,9 @@ func New(conn grpc.ClientConnInterface) *Backend { return &Backend{rpc: wire.New
 // Info asks the plugin what its agent is.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	reply, err := b.rpc.Info(ctx, &wire.InfoRequest{})
+	if ctx.Err() != nil {
+		return agent.Info{}, ctx.Err()
+	}
 	if err != nil {
 		return agent.Info{}, fromStatus(err)
 	}
@@ -254,21 +257,18 @@ func (c *conversation) Close() error {
 	return err
 }
 
-// fromStatus turns gRPC's errors into ones that make sense without it.
+// fromStatus turns gRPC's errors into ones that make sense without it. Whose
+// own context ended has looked at that before.
 func fromStatus(err error) error {
 	s, ok := status.FromError(err)
 	if !ok {
 		return err
 	}
 	switch s.Code() {
-	case codes.Unavailable:
+	case codes.Unavailable, codes.Canceled: // cancelled by the connection's end
 		return ErrLost
 	case codes.Unimplemented:
 		return agent.ErrUnsupported
-	case codes.Canceled:
-		return context.Canceled
-	case codes.DeadlineExceeded:
-		return context.DeadlineExceeded
 	}
 	return errors.New(s.Message())
 }

@@ -192,13 +192,8 @@ func decode(b []byte, v any) error {
 }
 
 func toStatus(err error) error {
-	switch {
-	case errors.Is(err, agent.ErrUnsupported):
+	if errors.Is(err, agent.ErrUnsupported) {
 		return status.Error(codes.Unimplemented, err.Error())
-	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, err.Error())
-	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
 	return status.Error(codes.Unknown, err.Error())
 }
