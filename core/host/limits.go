@@ -68,8 +68,9 @@ const (
 	// tell a late answer from a wrong one.
 	MaxSettled = 1024
 
-	// flushEvery is how long a delta may wait for the disk.
-	flushEvery = 50 * time.Millisecond
+	// flushEvery is how long deltas are gathered; the store may let them wait
+	// for its own window after that.
+	flushEvery = 25 * time.Millisecond
 	// flushBytes is how much delta text is gathered at most.
 	flushBytes = 64 << 10
 	// snapshotEvery is how many log records may follow a snapshot.

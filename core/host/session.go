@@ -240,7 +240,7 @@ func (s *Session) commit() {
 	reason := s.reason
 	if reason != "" {
 		s.reason = ""
-		sum = summarise(s.State(), s.private)
+		sum = summarise(s.work, s.private)
 		if b, err := json.Marshal(&sum); err == nil {
 			s.w.put = append(s.w.put, store.KV{Key: summaryKey(s.id), Value: b})
 		}
