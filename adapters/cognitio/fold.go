@@ -1,0 +1,223 @@
+package cognitio
+
+import (
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// step is one assistant message of a turn.
+type step struct {
+	id     string // message id
+	turn   id.ID
+	number int
+	parent string // the user message it answers
+	start  int64  // ms
+	end    int64  // ms; 0 while it is open
+	// newest is the core part that was added last, Nil if none.
+	newest id.ID
+	called bool // holds a tool call
+}
+
+// startPart and finishPart name the parts that frame a step.
+func (s *step) startPart() string {
+	return derived(s.turn, s.start, counterFirst).Cognitio(prefixPart)
+}
+
+func (s *step) finishPart() string {
+	ms := s.start
+	if !s.newest.IsNil() {
+		ms = max(ms, millis(s.newest.Time()))
+	}
+	return derived(s.turn, ms, counterLast).Cognitio(prefixPart)
+}
+
+// folder splits a turn into messages. It looks at the order of the parts
+// alone, so a turn gives the same messages while it runs and when it is read.
+type folder struct {
+	turn id.ID
+	cur  *step
+	n    int
+}
+
+// begin opens the first step of a turn.
+func (f *folder) begin(t *state.Turn) *step {
+	f.turn = t.ID
+	ms := max(millis(t.StartedAt), millis(t.Message.ID.Time()), millis(t.ID.Time()))
+	return f.open(userMessageID(&t.Message), ms)
+}
+
+func (f *folder) open(parent string, ms int64) *step {
+	f.cur = &step{turn: f.turn, number: f.n, parent: parent, start: ms,
+		id: derived(f.turn, ms, counterStep+min(f.n, maxStepNumber)).Cognitio(prefixMessage)}
+	f.n++
+	return f.cur
+}
+
+// add places the next part and returns the step it closed, if it opened
+// another. A part of kind message is a user message of its own.
+func (f *folder) add(p *event.Part) (closed *step) {
+	speaks := p.Kind == event.PartText || p.Kind == event.PartReasoning
+	if p.Kind == event.PartMessage || speaks && f.cur.called {
+		closed = f.cur
+		ms := millis(p.ID.Time())
+		closed.end = max(ms, closed.start)
+		parent := closed.parent
+		if p.Kind == event.PartMessage && p.Message != nil {
+			parent = userMessageID(p.Message)
+		}
+		f.open(parent, closed.end)
+	}
+	if p.Kind != event.PartMessage {
+		f.cur.newest = p.ID
+		f.cur.called = f.cur.called || p.Kind == event.PartTool
+	}
+	return closed
+}
+
+// turnEnd is when a finished turn ended, in ms.
+func turnEnd(t *state.Turn) int64 {
+	return max(millis(t.StartedAt.Add(t.Duration)), millis(t.ID.Time()), millis(t.Message.ID.Time()))
+}
+
+// view is what a message shows of where it was said.
+type view struct {
+	session  string // spelled
+	dir      string
+	provider string
+	model    string // of the session
+	agent    string // of the session
+}
+
+// viewOf is the view of a chat.
+func (f *server) viewOf(c chatAt) view {
+	v := view{session: c.spell(c.chat.ID), dir: firstDir(c.info), provider: c.info.Backend,
+		model: f.modelOf(c.info.Backend, c.info.Settings.Model), agent: agentName(c.info.Settings)}
+	if c.chat.Agent != "" {
+		v.agent = c.chat.Agent
+	}
+	return v
+}
+
+func firstDir(info *event.SessionInfo) string {
+	if len(info.Dirs) == 0 {
+		return "/"
+	}
+	return info.Dirs[0]
+}
+
+// The agents that every session has: this protocol's words for working and
+// for planning only.
+const (
+	agentBuild = "build"
+	agentPlan  = "plan"
+)
+
+// agentName is this protocol's word for how a session works.
+func agentName(s event.Settings) string {
+	switch {
+	case s.Agent != "":
+		return s.Agent
+	case s.Mode == event.ModePlan:
+		return agentPlan
+	}
+	return agentBuild
+}
+
+// of narrows the view to what a message was sent with.
+func (v view) of(m *event.Message) view {
+	if m.Settings.Model != "" {
+		v.model = m.Settings.Model
+	}
+	if m.Settings.Agent != "" || m.Settings.Mode != "" {
+		v.agent = agentName(m.Settings)
+	}
+	return v
+}
+
+// user is the info of a user message.
+func (v view) user(m *event.Message) userMessage {
+	v = v.of(m)
+	return userMessage{ID: userMessageID(m), SessionID: v.session, Role: "user", Time: messageTime{Created: millis(m.At)},
+		Agent: v.agent, Model: modelRef{ProviderID: v.provider, ModelID: v.model}}
+}
+
+// assistant is the info of a step; the view is that of its turn's message.
+func (v view) assistant(s *step) assistantMessage {
+	return assistantMessage{ID: s.id, SessionID: v.session, Role: "assistant", Time: messageTime{Created: s.start},
+		ParentID: s.parent, ModelID: v.model, ProviderID: v.provider, Mode: v.agent, Agent: v.agent,
+		Path: messagePath{CWD: v.dir, Root: v.dir}}
+}
+
+// finishTools is the finish of a step that another one follows.
+const (
+	finishTools = "tool-calls"
+	finishStop  = "stop"
+	finishError = "error"
+)
+
+// ended closes the info of a step in the middle of a turn.
+func (a assistantMessage) ended(s *step) assistantMessage {
+	a.Time.Completed = s.end
+	a.Finish = finishStop
+	if s.called {
+		a.Finish = finishTools
+	}
+	return a
+}
+
+// last closes the info of a turn's last step: it carries the turn's usage.
+func (a assistantMessage) last(end int64, status event.TurnStatus, fail *event.Error, u event.Usage) assistantMessage {
+	a.Time.Completed = max(end, a.Time.Created)
+	a.Cost, a.Tokens = u.CostUSD, tokensOf(u)
+	if status == event.TurnComplete {
+		a.Finish = finishStop
+		return a
+	}
+	a.Error = turnError(status, fail)
+	return a
+}
+
+func tokensOf(u event.Usage) tokens {
+	return tokens{Total: u.Input + u.Output + u.Reasoning + u.CacheRead + u.CacheWrite, Input: u.Input, Output: u.Output, Reasoning: u.Reasoning,
+		Cache: cache{Read: u.CacheRead, Write: u.CacheWrite}}
+}
+
+// messages is a turn as its messages, in order.
+func (v view) messages(t *state.Turn) []messageWithParts {
+	out := []messageWithParts{v.userWithParts(&t.Message, t.Message.System)}
+	tv := v.of(&t.Message)
+	var f folder
+	s := f.begin(t)
+	parts := []any{tv.stepStart(s)}
+	flush := func(s *step, info assistantMessage) {
+		if info.Time.Completed > 0 {
+			parts = append(parts, tv.stepFinish(s, info))
+		}
+		out = append(out, messageWithParts{Info: info, Parts: parts, id: s.id, created: s.start})
+	}
+	for _, p := range t.Parts {
+		if closed := f.add(p); closed != nil {
+			flush(closed, tv.assistant(closed).ended(closed))
+			parts = []any{tv.stepStart(f.cur)}
+		}
+		if p.Kind == event.PartMessage {
+			if p.Message != nil {
+				out = append(out, v.userWithParts(p.Message, false))
+			}
+			continue
+		}
+		parts = append(parts, tv.part(f.cur, p))
+	}
+	info := tv.assistant(f.cur)
+	if t.Status != event.TurnRunning {
+		info = info.last(turnEnd(t), t.Status, t.Error, t.Usage)
+	}
+	flush(f.cur, info)
+	return out
+}
+
+func (v view) userWithParts(m *event.Message, synthetic bool) messageWithParts {
+	info := v.user(m)
+	return messageWithParts{Info: info, Parts: v.userParts(m, synthetic), id: info.ID, created: info.Time.Created}
+}

@@ -1,0 +1,213 @@
+package cognitio
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// turnAt is a turn on the way from the newest to the oldest.
+type turnAt struct{ *state.Turn }
+
+// eachTurn visits the turns of the place's chat, newest first, until visit
+// says to stop.
+func (p *place) eachTurn(ctx context.Context, visit func(turnAt) bool) error {
+	chat := p.State().Chat(p.chat)
+	if chat == nil {
+		return nil
+	}
+	if chat.Active != nil && !visit(turnAt{chat.Active}) {
+		return nil
+	}
+	for before := chat.Count; before > 0; {
+		page, err := p.Turns(ctx, p.chat, before, turnPage)
+		if err != nil {
+			return fmt.Errorf("read turns: %w", err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, t := range slices.Backward(page) {
+			if !visit(turnAt{t}) {
+				return nil
+			}
+		}
+		before -= len(page)
+	}
+	return nil
+}
+
+// cursor is where a page of messages ended: the oldest one it had.
+type cursor struct {
+	ID   string `json:"id"`
+	Time int64  `json:"time"`
+}
+
+func (k cursor) String() string {
+	b, err := encode(k)
+	if err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseCursor(s string) (k cursor, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
+	if err == nil {
+		err = json.Unmarshal(raw, &k)
+	}
+	if err != nil || k.ID == "" {
+		return k, badQuery("before", "before: not a cursor of this server")
+	}
+	return k, nil
+}
+
+// compareMessages orders a history: by time, then by id, as the times in ids
+// wrap.
+func compareMessages(aTime int64, aID string, bTime int64, bID string) int {
+	if aTime != bTime {
+		if aTime < bTime {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(aID, bID)
+}
+
+// history gathers the newest limit messages before a cursor, oldest first,
+// and says whether there are more.
+func (f *server) history(ctx context.Context, p *place, limit int, before *cursor) ([]messageWithParts, bool, error) {
+	st := p.State()
+	chat := st.Chat(p.chat)
+	v := f.viewOf(chatOf(st, chat))
+	var all []messageWithParts
+	keep := func(m messageWithParts) {
+		if before == nil || compareMessages(m.created, m.id, before.Time, before.ID) < 0 {
+			all = append(all, m)
+		}
+	}
+	for i := range chat.Steering {
+		keep(v.userWithParts(&chat.Steering[i], false))
+	}
+	for i := range chat.Queue {
+		keep(v.userWithParts(&chat.Queue[i], chat.Queue[i].System))
+	}
+	more := false
+	err := p.eachTurn(ctx, func(t turnAt) bool {
+		// What is older than this turn's start is complete only once the
+		// turns before it were read: messages may have waited.
+		from := millis(t.StartedAt)
+		sure := 0
+		for _, m := range all {
+			if m.created >= from {
+				sure++
+			}
+		}
+		if sure > limit {
+			more = true
+			return false
+		}
+		for _, m := range v.messages(t.Turn) {
+			keep(m)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b messageWithParts) int { return compareMessages(a.created, a.id, b.created, b.id) })
+	if len(all) > limit {
+		more = true
+		all = all[len(all)-limit:]
+	}
+	return all, more, err
+}
+
+func listMessages(c *call) (any, error) {
+	p, err := c.session()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.number("limit", maxMessages)
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 || limit > maxMessages {
+		limit = maxMessages
+	}
+	q := c.r.URL.Query()
+	switch view := q.Get("view"); view {
+	case "", "raw", "active":
+	default:
+		return nil, badQuery("view", `view: want "raw" or "active", got %.40q`, view)
+	}
+	var before *cursor
+	if s := q.Get("before"); s != "" {
+		k, err := parseCursor(s)
+		if err != nil {
+			return nil, err
+		}
+		before = &k
+	}
+	page, more, err := c.f.history(c.ctx(), p, limit, before)
+	if err != nil {
+		return nil, err
+	}
+	if more && len(page) > 0 {
+		next := cursor{page[0].id, page[0].created}.String()
+		q.Set("before", next)
+		link := *c.r.URL
+		link.RawQuery = q.Encode()
+		link.Scheme, link.Host = "http", c.r.Host
+		c.w.Header().Set("X-Next-Cursor", next)
+		c.w.Header().Set("Link", "<"+link.String()+`>; rel="next"`)
+	}
+	if page == nil {
+		page = []messageWithParts{}
+	}
+	return page, nil
+}
+
+func getMessage(c *call) (any, error) {
+	p, err := c.session()
+	if err != nil {
+		return nil, err
+	}
+	message, err := c.messageParam()
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.f.message(c.ctx(), p, message)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// message finds one message of a chat.
+func (f *server) message(ctx context.Context, p *place, message string) (*messageWithParts, error) {
+	st := p.State()
+	chat := st.Chat(p.chat)
+	v := f.viewOf(chatOf(st, chat))
+	for i := range chat.Queue {
+		if userMessageID(&chat.Queue[i]) == message {
+			m := v.userWithParts(&chat.Queue[i], chat.Queue[i].System)
+			return &m, nil
+		}
+	}
+	var found *messageWithParts
+	err := p.eachTurn(ctx, func(t turnAt) bool {
+		for _, m := range v.messages(t.Turn) {
+			if m.id == message {
+				found = &m
+			}
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = notFound("Message not found: %.100s", message)
+	}
+	return found, err
+}
