@@ -1,0 +1,215 @@
+package zidane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/jsonx"
+	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ws"
+)
+
+// conn is one connection of one client.
+type conn struct {
+	f     *Front
+	ws    *ws.Conn
+	peer  *jsonrpc.Peer
+	by    event.Actor
+	scope scope
+
+	greeted atomic.Bool // hello was answered
+
+	mu     sync.Mutex
+	feed   *fanout.Attachment
+	ended  bool
+	turns  map[*jsonrpc.Request]turn // of prompts that were read and not yet handled
+	lastIn chan struct{}             // closed when the newest of them was handed over
+}
+
+// turn keeps prompts in the order they were read: each waits for the one
+// before to be handed to the core.
+type turn struct{ before, done chan struct{} }
+
+// tooFarBehind is the close reason of a client that does not keep up.
+const tooFarBehind = "too far behind: reconnect and call sessions.resume"
+
+// serve runs a connection until it ends.
+func (f *Front) serve(ctx context.Context, socket *ws.Conn) {
+	c := &conn{f: f, ws: socket, by: event.Actor{Front: Name, Client: id.New().String(), Name: Name},
+		scope: scopeAdmin, turns: map[*jsonrpc.Request]turn{}}
+	if !f.enter(c) {
+		socket.Close(ws.CloseGoingAway, "the server is stopping")
+	}
+	c.peer = jsonrpc.NewPeer(context.WithoutCancel(ctx), jsonrpc.Options{
+		Send: c.send, Handle: c.handle, Preempt: c.preempt, Serial: serial, MapError: mapError,
+		Busy: failed("Too many requests at once."), MaxInFlight: maxInFlight,
+		Limits: jsonrpc.Limits{AnyParams: true}, Logger: f.log,
+	})
+	err := socket.Serve(f.ctx, func(_ context.Context, data []byte) {
+		if err := c.peer.Receive(data); err != nil {
+			socket.Close(ws.ClosePolicy, "too many notifications at once")
+		}
+	})
+	f.log.Debug("A connection ended", "front", Name, "client", c.by.Client, "err", err)
+	c.detach()
+	c.peer.Close()
+	f.leave(c)
+}
+
+// enter counts a connection in, unless the server is stopping.
+func (f *Front) enter(c *conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wg.Add(1)
+	f.conns[c] = struct{}{}
+	return !f.draining
+}
+
+// leave takes back what the connection held.
+func (f *Front) leave(c *conn) {
+	f.presence.left(c)
+	f.tickets.drop(c)
+	f.mu.Lock()
+	delete(f.conns, c)
+	f.mu.Unlock()
+	f.wg.Done()
+}
+
+// send queues an answer. A peer that leaves no room for it is cut.
+func (c *conn) send(frame outbox.Frame) error {
+	err := c.ws.Send(frame)
+	if errors.Is(err, outbox.ErrFull) {
+		c.ws.CloseSlow(tooFarBehind)
+	}
+	return err
+}
+
+// attach begins the signals; they are held until the answer to hello is queued.
+func (c *conn) attach() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.feed != nil || c.ended {
+		return
+	}
+	c.feed = c.f.signals.topic.Attach(c.ws.Outbox(), fanout.AttachOptions{After: c.f.signals.topic.Last(), Held: true,
+		OnGap: func(uint64) { c.ws.CloseSlow(tooFarBehind) }})
+}
+
+func (c *conn) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.feed != nil {
+		c.feed.Release()
+	}
+}
+
+func (c *conn) detach() {
+	c.mu.Lock()
+	feed := c.feed
+	c.feed, c.ended = nil, true
+	c.mu.Unlock()
+	if feed != nil {
+		feed.Detach()
+	}
+}
+
+// preempt handles what needs no goroutine: the handshake, and all that comes
+// before it.
+func (c *conn) preempt(_ context.Context, r *jsonrpc.Request) (bool, any, error) {
+	early, ok := earlyMethods[r.Method]
+	if !ok {
+		if !c.greeted.Load() {
+			return true, nil, jsonrpc.Errorf(codeHandshakeRequired, "Handshake required: send ipc.hello first.")
+		}
+		if prompts[r.Method] {
+			c.lineUp(r)
+		}
+		return false, nil, nil
+	}
+	if err := checkParams(r); err != nil {
+		return true, nil, err
+	}
+	result, err := early(c, r)
+	return true, result, err
+}
+
+// lineUp gives a prompt its place behind those that were read before it.
+func (c *conn) lineUp(r *jsonrpc.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := turn{before: c.lastIn, done: make(chan struct{})}
+	c.lastIn, c.turns[r] = t.done, t
+}
+
+// inTurn waits for the place of a prompt and returns how to give it up.
+func (c *conn) inTurn(ctx context.Context, r *jsonrpc.Request) (done func()) {
+	c.mu.Lock()
+	t, ok := c.turns[r]
+	delete(c.turns, r)
+	c.mu.Unlock()
+	if !ok {
+		return func() {}
+	}
+	if t.before != nil {
+		select {
+		case <-t.before:
+		case <-ctx.Done():
+		}
+	}
+	return sync.OnceFunc(func() { close(t.done) })
+}
+
+// handle runs one request.
+func (c *conn) handle(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	done := c.inTurn(ctx, r)
+	defer done()
+	m, ok := methods[r.Method]
+	switch {
+	case !ok:
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "Unknown method \"%s\".", shown(r.Method))
+	case m.scope == scopeMachine:
+		return nil, jsonrpc.Errorf(codeMachineConnection,
+			"\"%s\" needs a machine connection (a machine-scoped token); this is a client connection.", r.Method)
+	case m.scope > c.scope:
+		return nil, jsonrpc.Errorf(codeForbidden, "\"%s\" needs a token of the %s scope.", r.Method, m.scope)
+	}
+	if err := checkParams(r); err != nil {
+		return nil, err
+	}
+	result, err := m.do(ctx, &call{Front: c.f, conn: c, req: r, submitted: done})
+	if err != nil {
+		return nil, err
+	}
+	body, ok := result.(json.RawMessage)
+	if !ok {
+		body = encode(result)
+	}
+	if len(body) > maxAnswer {
+		return nil, jsonrpc.Errorf(codeResponseTooLarge,
+			"The answer is %d bytes, more than the %d that one message may carry. Ask for less.", len(body), maxAnswer)
+	}
+	return body, nil
+}
+
+func checkParams(r *jsonrpc.Request) error {
+	if r.Params != nil && jsonx.Kind(r.Params) != "object" {
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params must be an object.")
+	}
+	return nil
+}
+
+// serial keeps notifications that replace each other in order.
+func serial(r *jsonrpc.Request) string {
+	switch r.Method {
+	case "drafts.set", "presence.report":
+		return r.Method
+	}
+	return ""
+}
