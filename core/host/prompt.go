@@ -70,6 +70,9 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 	if err := s.checkPrompt(&p); err != nil {
 		return Prompted{}, err
 	}
+	if err := jail(s.State().Info.Dirs, p.Attachments); err != nil {
+		return Prompted{}, err
+	}
 	stored, err := s.host.keep(ctx, p.Attachments)
 	if err != nil {
 		return Prompted{}, err
@@ -283,6 +286,9 @@ func (s *Session) queued(chat, message id.ID) (event.Message, error) {
 func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message) error {
 	if len(m.Text) > MaxPrompt || len(m.Rich) > MaxPrompt {
 		return fmt.Errorf("prompt of %d bytes, at most %d: %w", len(m.Text), MaxPrompt, ErrTooLarge)
+	}
+	if err := jail(s.State().Info.Dirs, m.Attachments); err != nil {
+		return err
 	}
 	stored, err := s.host.keep(ctx, m.Attachments)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -407,5 +409,35 @@ func TestHugeOutputIsCutInTheMiddle(t *testing.T) {
 	out := tool.Output.String()
 	if len(out) > host.MaxToolOutput+16 || !strings.HasSuffix(out, "the end\n") || tool.Dropped < 1_900_000 {
 		t.Errorf("%d bytes are kept, %d dropped, the end is %q", len(out), tool.Dropped, out[max(0, len(out)-20):])
+	}
+}
+
+func TestAttachmentsStayInsideTheWorkingDirectory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	outside := t.TempDir()
+	for name, target := range map[string]string{"link": outside, "up": ".."} {
+		if err := os.Symlink(target, filepath.Join(f.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, "in.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := f.session()
+	attach := func(path string) error {
+		_, err := s.Prompt(f.ctx(), host.Prompt{Text: "say x", By: tester,
+			Attachments: []event.Attachment{{Kind: event.AttachFile, Path: path}}})
+		return err
+	}
+	for _, path := range []string{"/etc/passwd", "../x", "link", "up", "up/x", filepath.Join(outside, "x"), "missing"} {
+		if err := attach(path); !errors.Is(err, host.ErrInvalid) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{"in.txt", filepath.Join(f.dir, "in.txt")} {
+		if err := attach(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
