@@ -29,8 +29,8 @@ type Config struct {
 	// Big makes it stream BigBytes bytes of text and end.
 	Big      string
 	BigBytes int
-	// Slow makes it wait for about a quarter of a second, for messages to
-	// come in meanwhile.
+	// Slow makes it wait for about a quarter of a second, for steering
+	// messages to come in meanwhile.
 	Slow string
 	// Fail makes the turn fail with FailWant in the error.
 	Fail, FailWant string
@@ -83,7 +83,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"close kills the tree", c.Exec != nil, s.closeTool},
 		{"close ends the stream of frames", true, s.closed},
 		{"a message steers the turn", c.Slow != "" && c.Text != "", s.steer},
-		{"a message too late comes back", c.Text != "", s.unsteered},
+		{"a message too late comes back", c.Slow != "" && c.Text != "", s.unsteered},
 		{"a client's tool is called", c.ClientTool != nil, s.clientTool},
 		{"an unknown tool fails in words", c.ClientTool != nil, s.unknownTool},
 	}

@@ -163,7 +163,7 @@ func (s suite) steer(t *testing.T) {
 	k := s.begin(t)
 	steerer, ok := k.Conversation.(agent.Steerer)
 	if !ok {
-		t.Skip("the conversation cannot be steered")
+		t.Fatal("the conversation cannot be steered")
 	}
 	k.prompt("t1", s.c.Slow+"\n"+s.c.Slow)
 	if err := steerer.Steer(k.ctx, agent.Prompt{Message: "m2", Text: s.c.Text}); err != nil {
@@ -183,7 +183,7 @@ func (s suite) unsteered(t *testing.T) {
 	k := s.begin(t)
 	steerer, ok := k.Conversation.(agent.Steerer)
 	if !ok {
-		t.Skip("the conversation cannot be steered")
+		t.Fatal("the conversation cannot be steered")
 	}
 	k.prompt("t1", s.c.Text)
 	k.until(agent.TurnEnd)
