@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // Server serves HTTP/1.1 and cleartext HTTP/2 on one listener until Shutdown.
@@ -20,6 +21,7 @@ type Server struct {
 	served   chan struct{}
 	serveErr error
 	handlers sync.WaitGroup
+	running  atomic.Int64 // handlers
 
 	mu      sync.Mutex
 	stopped bool
@@ -72,6 +74,8 @@ func (s *Server) track(next http.Handler) http.Handler {
 		s.handlers.Add(1)
 		s.mu.Unlock()
 		defer s.handlers.Done()
+		s.running.Add(1)
+		defer s.running.Add(-1)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -101,11 +105,17 @@ func Detach(r *http.Request, serve func(ctx context.Context)) {
 		return
 	}
 	s.handlers.Add(1) // the running handler keeps it above zero
+	s.running.Add(1)
 	go func() {
 		defer s.handlers.Done()
+		defer s.running.Add(-1)
 		serve(s.draining)
 	}()
 }
+
+// Active is how many requests are being served: streams and upgraded
+// connections among them, idle kept-alive ones not.
+func (s *Server) Active() int { return int(s.running.Load()) }
 
 // Failed is closed when the listener has ended, by Shutdown or by itself.
 func (s *Server) Failed() <-chan struct{} { return s.served }

@@ -20,8 +20,9 @@ const (
 	maxFreePages = 4096
 
 	// openTimeout is how long Open waits for another process to let go: long
-	// enough for one that is ending, short enough for a person.
-	openTimeout = time.Second
+	// enough for one that is ending, short enough for a person, who knows
+	// within a second that the home is taken.
+	openTimeout = 800 * time.Millisecond
 	// initialMap is the address space mapped at first, in bytes. The map
 	// grows only when no reader is under way; below this size it never has to.
 	initialMap = 1 << 30

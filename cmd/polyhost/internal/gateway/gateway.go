@@ -1,0 +1,248 @@
+// Package gateway puts the program together: it opens the home, starts the
+// host, its agents and its fronts, says where they listen, and takes it all
+// down again in an order that loses nothing.
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/polyhost/polyhost/adapters/console"
+	"github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
+	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/store/boltstore"
+	"github.com/polyhost/polyhost/transports/listen"
+)
+
+// Options say what to run.
+type Options struct {
+	settings.Settings
+	Version string
+	Log     *slog.Logger
+	// Ready is called once everything listens and endpoints.json is written.
+	Ready func(endpoints.Endpoints)
+}
+
+// gateway is what runs. Fields are filled as it starts; stop takes down what
+// is there.
+type gateway struct {
+	o        Options
+	log      *slog.Logger
+	instance string
+	started  time.Time
+
+	store    *boltstore.Store
+	agents   []host.NamedBackend
+	host     *host.Host
+	services []*service
+	written  bool // endpoints.json
+
+	runs    sync.WaitGroup // the fronts' Run
+	stopRun context.CancelFunc
+	end     chan error // why to stop, from inside
+}
+
+// service is one front with its ports.
+type service struct {
+	entry
+	sockets map[string]net.Listener // by listener name, until they are served
+	addrs   map[string]string
+	front   front.Front
+	servers []*listen.Server
+}
+
+// Run runs a gateway until ctx ends, a client asks it to stop or a part of it
+// fails, and stops it. A home that another gateway has gives an error that
+// wraps store.ErrLocked.
+func Run(ctx context.Context, o Options) (err error) {
+	g := &gateway{o: o, log: o.Log, instance: id.New().String(), started: time.Now(), end: make(chan error, 1)}
+	defer func() { err = errors.Join(err, g.stop()) }()
+	e, err := g.start(ctx)
+	if err != nil {
+		return err
+	}
+	g.log.Info("The gateway is ready", "pid", e.PID, "home", o.Home, "console", e.Console.URL,
+		"after", time.Since(g.started).Round(time.Millisecond))
+	if o.Ready != nil {
+		o.Ready(e)
+	}
+	select {
+	case <-ctx.Done():
+		g.log.Info("The gateway stops", "reason", "signal")
+		return nil
+	case err := <-g.end:
+		g.log.Info("The gateway stops", "reason", cmp.Or(err, errAsked))
+		return err
+	}
+}
+
+var errAsked = errors.New("a client asked for it")
+
+func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
+	var none endpoints.Endpoints
+	if err := g.prepareHome(); err != nil {
+		return none, err
+	}
+	var err error
+	if g.store, err = boltstore.Open(g.o.Home); err != nil {
+		return none, err
+	}
+	// What a gateway that was killed wrote is not true any more.
+	if err := endpoints.Remove(g.o.Home); err != nil {
+		return none, err
+	}
+	if err := g.bind(ctx); err != nil {
+		return none, err
+	}
+	if g.agents, err = g.openBackends(); err != nil {
+		return none, err
+	}
+	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
+		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
+		IdleAfter: g.o.IdleAfter, Grace: g.o.Grace})
+	if err != nil {
+		return none, err
+	}
+	e, err := g.serve()
+	if err != nil {
+		return none, err
+	}
+	g.written = true
+	return e, endpoints.Write(g.o.Home, e)
+}
+
+// prepareHome makes the home, or closes it to other users.
+func (g *gateway) prepareHome() error {
+	if err := os.MkdirAll(g.o.Home, 0o700); err != nil {
+		return fmt.Errorf("make the home: %w", err)
+	}
+	info, err := os.Stat(g.o.Home)
+	if err != nil {
+		return fmt.Errorf("look at the home: %w", err)
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	if err := os.Chmod(g.o.Home, 0o700); err != nil {
+		return fmt.Errorf("the home %s is open to other users: %w", g.o.Home, err)
+	}
+	g.log.Warn("The home was open to other users and is closed now", "home", g.o.Home, "mode", info.Mode().Perm().String())
+	return nil
+}
+
+// bind opens the sockets of all fronts, before anything slow, so that a port
+// that is taken is known at once. Connections wait until they are served.
+func (g *gateway) bind(ctx context.Context) error {
+	for _, f := range fronts {
+		if f.name != console.Name && !slices.Contains(g.o.Fronts, f.name) {
+			continue
+		}
+		s := &service{entry: f, sockets: map[string]net.Listener{}, addrs: map[string]string{}}
+		g.services = append(g.services, s)
+		for i, name := range f.listeners {
+			port, err := listen.Port(g.o.PortBase, f.port+i)
+			if err != nil {
+				return err
+			}
+			l, err := listen.Open(ctx, listen.Options{Port: port})
+			if err != nil {
+				return fmt.Errorf("front %s: %w: free the port, or choose another --port-base", f.name, err)
+			}
+			s.sockets[name], s.addrs[name] = l, l.Addr().String()
+		}
+	}
+	return nil
+}
+
+// serve opens the fronts and begins to answer on their sockets.
+func (g *gateway) serve() (endpoints.Endpoints, error) {
+	e := endpoints.Endpoints{PID: os.Getpid(), Fronts: map[string]json.RawMessage{}}
+	for _, s := range g.services {
+		entry, err := g.open(s)
+		if err != nil {
+			return e, fmt.Errorf("front %s: %w", s.name, err)
+		}
+		if s.name == console.Name {
+			e.Console = entry.(console.Endpoint)
+			continue
+		}
+		if e.Fronts[s.name], err = json.Marshal(entry); err != nil {
+			return e, fmt.Errorf("front %s: %w", s.name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.stopRun = cancel
+	for _, s := range g.services {
+		for _, l := range s.front.Listeners() {
+			srv := listen.Serve(s.sockets[l.Name], l.Handler, g.log.With("front", s.name))
+			delete(s.sockets, l.Name)
+			s.servers = append(s.servers, srv)
+		}
+		g.runs.Go(func() {
+			if err := s.front.Run(ctx); err != nil && ctx.Err() == nil {
+				g.fail(fmt.Errorf("front %s: %w", s.name, err))
+			}
+		})
+		for _, srv := range s.servers {
+			g.runs.Go(func() {
+				select {
+				case <-srv.Failed():
+					g.fail(fmt.Errorf("front %s: its listener ended", s.name))
+				case <-ctx.Done():
+				}
+			})
+		}
+	}
+	return e, nil
+}
+
+// open makes a front and tells it where it listens.
+func (g *gateway) open(s *service) (entry any, err error) {
+	deps := front.Deps{Host: g.host, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
+		Instance: g.instance, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Shutdown: func() { g.fail(nil) }}
+	if s.name == console.Name {
+		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections})
+	} else {
+		s.front, err = s.entry.open(deps)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.front.Bound(s.addrs)
+}
+
+// connections tells the console of the other fronts.
+func (g *gateway) connections() []console.FrontStatus {
+	list := []console.FrontStatus{}
+	for _, s := range g.services {
+		if s.name == console.Name {
+			continue
+		}
+		f := console.FrontStatus{Name: s.name, Addr: s.addrs[""]}
+		for _, srv := range s.servers {
+			f.Connections += srv.Active()
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// fail asks for a stop; nil is no failure. The first reason counts.
+func (g *gateway) fail(err error) {
+	select {
+	case g.end <- err:
+	default:
+	}
+}
