@@ -194,3 +194,42 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 		t.Fatalf("status %d", res.StatusCode)
 	}
 }
+
+func TestActiveCountsWhatIsBeingServed(t *testing.T) {
+	t.Parallel()
+	running, release := make(chan struct{}), make(chan struct{})
+	l := open(t)
+	s := Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/detached" {
+			Detach(r, func(ctx context.Context) { running <- struct{}{}; <-ctx.Done() })
+			return
+		}
+		running <- struct{}{}
+		<-release
+	}), nil)
+	get := func(path string) {
+		res, err := http.Get("http://" + l.Addr().String() + path)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+	}
+	go get("/detached")
+	<-running
+	go get("/request")
+	<-running
+	// The handler that detached may not have returned yet.
+	for deadline := time.Now().Add(10 * time.Second); s.Active() != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d active, want 2", s.Active())
+		}
+	}
+	close(release)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Active(); n != 0 {
+		t.Errorf("%d active after the end", n)
+	}
+}
