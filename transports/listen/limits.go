@@ -13,6 +13,11 @@ const (
 	// request; longer than the pause of any poller.
 	idleTimeout = 2 * time.Minute
 
+	// userTimeout is how long what was sent may stay unacknowledged. Without it
+	// a stream to a machine that vanished lives on for the quarter of an hour
+	// that the kernel keeps trying.
+	userTimeout = 30 * time.Second
+
 	// maxPort is the largest TCP port.
 	maxPort = 65535
 )

@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (net.Listener, error) {
 	if !o.AllowRemote && !isLoopback(o.Host) {
 		return nil, fmt.Errorf("listen on %s: %w", addr, ErrNotLoopback)
 	}
-	var lc net.ListenConfig
+	lc := net.ListenConfig{Control: setUserTimeout}
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &PortTakenError{Addr: addr, Holder: holder(o.Port), Err: err}
