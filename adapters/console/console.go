@@ -39,6 +39,8 @@ type Deps struct {
 	Started time.Time
 	// Fronts tells of the other listeners.
 	Fronts func() []FrontStatus
+	// Processes are the ids of the agents' processes and what these run.
+	Processes func() []int
 }
 
 // Console serves the operator.

@@ -25,6 +25,8 @@ type Status struct {
 	Pending       Pending         `json:"pending"`
 	Fronts        []FrontStatus   `json:"fronts"`
 	Backends      []BackendStatus `json:"backends"`
+	// Processes are the ids of the agents' processes and what these run.
+	Processes []int `json:"processes"`
 }
 
 // SessionCounts counts sessions, private ones left out.
@@ -80,7 +82,9 @@ type Session struct {
 }
 
 func (c *Console) status(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, c.now())
+	s := c.now()
+	s.Processes = append([]int{}, c.deps.Processes()...)
+	answer(w, http.StatusOK, s)
 }
 
 func (c *Console) now() Status {

@@ -48,7 +48,7 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 	}
 	p.source.BindHome(root.PersistentFlags())
-	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.version(), p.config())
+	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.version(), p.config(), p.backend())
 	return root
 }
 

@@ -65,6 +65,7 @@ func writeStatus(w io.Writer, s console.Status) error {
 	for _, b := range s.Backends {
 		fmt.Fprintf(t, "agent %s\t%s %s\t%s\n", b.Name, b.State, b.Version, b.Error)
 	}
+	fmt.Fprintf(t, "processes\t%s\tof the agents\n", strings.Trim(fmt.Sprint(s.Processes), "[]"))
 	for _, f := range s.Fronts {
 		fmt.Fprintf(t, "front %s\t%s\t%d connections\n", f.Name, f.Addr, f.Connections)
 	}

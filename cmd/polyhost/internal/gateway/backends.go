@@ -2,22 +2,53 @@ package gateway
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
-	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/plugins"
+	"github.com/polyhost/polyhost/plugins/discover"
+	"github.com/polyhost/polyhost/plugins/supervisor"
 )
 
-// openBackends are the agents, the default one first.
+// openBackends are the agents, the default one first: those of the plugin
+// folder, then the built-in ones, which are this binary started again.
+// Nothing is started yet.
 func (g *gateway) openBackends() ([]host.NamedBackend, error) {
-	list := []host.NamedBackend{{Name: "demo", Backend: demo.New()}}
+	found, refused, err := discover.Find(g.o.PluginDir, g.o.PluginPins)
+	if err != nil {
+		return nil, err
+	}
+	for _, why := range refused {
+		g.log.Warn("An agent plugin is not used", "reason", why)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the gateway's own binary: %w", err)
+	}
+	var list []host.NamedBackend
+	add := func(o supervisor.Options) {
+		o.Instance, o.Logger = g.instance, g.log
+		list = append(list, host.NamedBackend{Name: o.Name, Backend: supervisor.New(o)})
+	}
+	builtins := plugins.Builtins()
+	for _, p := range found {
+		if slices.Contains(builtins, p.Name) {
+			g.log.Warn("An agent plugin is not used", "reason", "the built-in agent has its name", "plugin", p.Path)
+			continue
+		}
+		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256})
+	}
+	for _, name := range builtins {
+		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name}})
+	}
 	if g.o.Backend == "" {
 		return list, nil
 	}
 	i := slices.IndexFunc(list, func(b host.NamedBackend) bool { return b.Name == g.o.Backend })
 	if i < 0 {
-		return nil, fmt.Errorf("backend %q is not known", g.o.Backend)
+		return list, fmt.Errorf("backend %q is neither built in nor a plugin in %s", g.o.Backend, g.o.PluginDir)
 	}
-	list[0], list[i] = list[i], list[0]
-	return list, nil
+	first := list[i]
+	return slices.Insert(slices.Delete(list, i, i+1), 0, first), nil
 }

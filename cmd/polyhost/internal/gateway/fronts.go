@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"github.com/polyhost/polyhost/adapters/cognitio"
 	"github.com/polyhost/polyhost/adapters/console"
 	"github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/adapters/zidane"
 )
 
 // entry is a front that this program can serve.
@@ -18,5 +20,7 @@ type entry struct {
 // fronts are all of them. The console takes more than the others and is
 // opened apart.
 var fronts = []entry{
+	{name: "zidane", port: 2, listeners: []string{""}, open: zidane.New},
+	{name: "cognitio", port: 3, listeners: []string{""}, open: cognitio.New},
 	{name: console.Name, port: 6, listeners: []string{""}},
 }

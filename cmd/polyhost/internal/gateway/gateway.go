@@ -21,8 +21,9 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/host"
-	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store/boltstore"
+	"github.com/polyhost/polyhost/plugins/supervisor"
 	"github.com/polyhost/polyhost/transports/listen"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 type gateway struct {
 	o        Options
 	log      *slog.Logger
-	instance string
+	instance *supervisor.Instance
 	started  time.Time
 
 	store    *boltstore.Store
@@ -67,7 +68,7 @@ type service struct {
 // fails, and stops it. A home that another gateway has gives an error that
 // wraps store.ErrLocked.
 func Run(ctx context.Context, o Options) (err error) {
-	g := &gateway{o: o, log: o.Log, instance: id.New().String(), started: time.Now(), end: make(chan error, 1)}
+	g := &gateway{o: o, log: o.Log, started: time.Now(), end: make(chan error, 1)}
 	defer func() { err = errors.Join(err, g.stop()) }()
 	e, err := g.start(ctx)
 	if err != nil {
@@ -105,6 +106,12 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	if err := g.bind(ctx); err != nil {
 		return none, err
+	}
+	if g.instance, err = supervisor.Begin(g.o.Home); err != nil {
+		return none, err
+	}
+	if g.instance.Swept > 0 {
+		g.log.Warn("Processes that the last gateway left behind were ended", "processes", g.instance.Swept)
 	}
 	if g.agents, err = g.openBackends(); err != nil {
 		return none, err
@@ -211,9 +218,9 @@ func (g *gateway) serve() (endpoints.Endpoints, error) {
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
 	deps := front.Deps{Host: g.host, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
-		Instance: g.instance, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Shutdown: func() { g.fail(nil) }}
+		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
-		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections})
+		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
 	} else {
 		s.front, err = s.entry.open(deps)
 	}
@@ -237,6 +244,15 @@ func (g *gateway) connections() []console.FrontStatus {
 		list = append(list, f)
 	}
 	return list
+}
+
+// processes are those of the agents and what they run.
+func (g *gateway) processes() []int {
+	pids, err := procgroup.Marked(supervisor.InstanceVar, g.instance.ID)
+	if err != nil {
+		g.log.Warn("The agents' processes cannot be listed", "err", err)
+	}
+	return pids
 }
 
 // fail asks for a stop; nil is no failure. The first reason counts.
