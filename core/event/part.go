@@ -159,6 +159,7 @@ const (
 	RefusedByMode   = "mode_denied"
 	RefusedByPerson = "approval_denied"
 	RefusedTimeout  = "approval_timeout"
+	RefusedExec     = "exec_denied" // the session runs no commands
 )
 
 // FileEdit is a change to one file.

@@ -23,7 +23,13 @@ type Settings struct {
 	Effort string `json:"effort,omitempty"`
 	// Agent is the persona of the backend (build, plan, …), where it has some.
 	Agent string `json:"agent,omitempty"`
+	// DenyExec refuses commands without asking anybody, whatever the mode.
+	DenyExec bool `json:"deny_exec,omitempty"`
 }
+
+// Inherit, as a model, effort or agent in a change of settings, takes the pick
+// back: the agent's default counts again.
+const Inherit = "inherit"
 
 // SessionInfo is what a session is created with and what can be changed later.
 type SessionInfo struct {

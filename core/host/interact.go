@@ -13,7 +13,8 @@ import (
 
 // policyCall is what the policy looks at of a call.
 func (s *Session) policyCall(r *run, c *call) policy.Call {
-	return policy.Call{Mode: merged(s.work.Info.Settings, r.agentOf().message.Settings).Mode, Tag: c.tool.Tag, Tool: c.tool.Name,
+	settings := merged(s.work.Info.Settings, r.agentOf().message.Settings)
+	return policy.Call{Mode: settings.Mode, DenyExec: settings.DenyExec, Tag: c.tool.Tag, Tool: c.tool.Name,
 		Command: c.tool.Command, Paths: absolute(s.work.Info.Dirs, c.tool.Paths), Dirs: s.work.Info.Dirs, MustAsk: c.tool.MustAsk}
 }
 
@@ -33,7 +34,7 @@ func (s *Session) permission(r *run, c *call, f *agentFrame) {
 	case policy.Allow:
 		s.allow(r, c, f.Request, d.By, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 	case policy.Deny:
-		s.refuse(r, c, f.Request, event.Refusal{Code: event.RefusedByMode, Reason: d.Why, By: event.Gateway})
+		s.refuse(r, c, f.Request, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
 	default:
 		i := event.Interaction{ID: id.New(), Kind: event.Approval, Chat: r.chat, Turn: r.turn, Part: c.part, OpenedAt: s.at,
 			ExpiresAt: s.at.Add(s.host.opt.ApprovalTimeout), Call: c.id, Tool: c.tool.Name, Title: c.tool.Title,
@@ -45,6 +46,14 @@ func (s *Session) permission(r *run, c *call, f *agentFrame) {
 		r.requests[i.ID] = &request{id: f.Request, kind: event.Approval, call: c}
 		r.emit(&event.InteractionOpened{Interaction: i})
 	}
+}
+
+// refusalCode says which rule a denial of the policy follows.
+func refusalCode(d policy.Decision) string {
+	if d.By == policy.BySession {
+		return event.RefusedExec
+	}
+	return event.RefusedByMode
 }
 
 // allow lets a call run.
@@ -72,7 +81,9 @@ func (s *Session) refuse(r *run, c *call, req string, why event.Refusal) {
 	}
 	r.emit(&event.ToolEnded{Part: c.part, Status: event.CallDenied, Error: text, Refused: &why})
 	root := r.agentOf()
-	root.refusals++
+	if why.Code != event.RefusedExec { // nobody judged the call: the agent is to learn that there is no shell
+		root.refusals++
+	}
 	if limit := root.message.Refusals; limit > 0 && root.refusals >= limit {
 		s.silence(root)
 		s.end(root, event.TurnFailed, &event.Error{Code: event.CodeRefusals, Message: "too many calls were refused"}, event.Gateway)
@@ -182,7 +193,7 @@ func (s *Session) recheck() {
 		case policy.Deny:
 			s.emitSettled(i, event.Resolution{Outcome: event.Denied, By: event.Gateway, Reason: d.Why})
 			delete(r.requests, i.ID)
-			s.refuse(r, q.call, q.id, event.Refusal{Code: event.RefusedByMode, Reason: d.Why, By: event.Gateway})
+			s.refuse(r, q.call, q.id, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
 		}
 	}
 }
@@ -233,27 +244,48 @@ func (s *Session) nextExpiry() (first time.Time) {
 func (s *Session) expire() {
 	for _, i := range s.work.Open {
 		if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(s.at) {
-			s.settle(i, event.Resolution{Outcome: event.Expired, By: event.Gateway, Reason: "nobody answered in time"})
+			s.settle(i, expired)
 		}
 	}
+}
+
+var expired = event.Resolution{Outcome: event.Expired, By: event.Gateway, Reason: "nobody answered in time"}
+
+// Expire ends the wait for an answer before its time: for fronts whose
+// settings give people less. Errors are those of Resolve.
+func (s *Session) Expire(ctx context.Context, interaction id.ID) error {
+	return s.do(ctx, true, func(s *Session) error {
+		i, err := s.unsettled(interaction)
+		if err == nil {
+			s.settle(i, expired)
+		}
+		return err
+	})
+}
+
+// unsettled finds an open interaction.
+func (s *Session) unsettled(interaction id.ID) (*event.Interaction, error) {
+	if i := s.work.Interaction(interaction); i != nil {
+		return i, nil
+	}
+	if s.settled[interaction] {
+		return nil, fmt.Errorf("interaction %s: %w", interaction, ErrResolved)
+	}
+	return nil, fmt.Errorf("interaction %s: %w", interaction, ErrNotFound)
 }
 
 // Resolve settles an interaction. The first answer wins: later ones get
 // ErrResolved, unknown ids ErrNotFound, answers that do not fit ErrInvalid.
 func (s *Session) Resolve(ctx context.Context, interaction id.ID, res event.Resolution) error {
 	return s.do(ctx, true, func(s *Session) error {
-		i := s.work.Interaction(interaction)
-		if i == nil {
-			if s.settled[interaction] {
-				return fmt.Errorf("interaction %s: %w", interaction, ErrResolved)
-			}
-			return fmt.Errorf("interaction %s: %w", interaction, ErrNotFound)
+		i, err := s.unsettled(interaction)
+		if err == nil {
+			err = fits(i, &res)
 		}
-		if err := fits(i, &res); err != nil {
-			return err
+		if err == nil {
+			s.settle(i, res)
 		}
-		s.settle(i, res)
-		return nil
+		return err
 	})
 }
 

@@ -337,6 +337,56 @@ func TestTooManyRefusalsEndTheTurn(t *testing.T) {
 	}
 }
 
+// A session without commands refuses them whatever the mode, and not as the
+// fault of the agent.
+func TestSessionWithoutCommandsRunsNone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session(func(c *host.CreateSession) { c.Settings = event.Settings{Mode: event.ModeAuto, DenyExec: true} })
+	p := f.prompt(s, "run touch a\nrun touch b\nsay done", func(p *host.Prompt) { p.Refusals = 1 })
+	turn := f.wait(s, p.Turn)
+	if turn.Status != event.TurnComplete || turn.Text() != "done" {
+		t.Errorf("the turn: %+v %+v", turn, turn.Error)
+	}
+	if tool := turn.Parts[0].Tool; tool.Status != event.CallDenied || tool.Refused.Code != event.RefusedExec {
+		t.Errorf("the call: %+v", tool)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "a")); !os.IsNotExist(err) {
+		t.Errorf("the command ran: %v", err)
+	}
+}
+
+// A wait can be ended before its time, once.
+func TestApprovalExpiresEarly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	p := f.prompt(s, "run touch a")
+	i := f.opened(s, event.Approval)
+	if err := s.Expire(f.ctx(), i.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Expire(f.ctx(), i.ID); !errors.Is(err, host.ErrResolved) {
+		t.Errorf("the second time: %v", err)
+	}
+	if tool := f.wait(s, p.Turn).Parts[0].Tool; tool.Refused == nil || tool.Refused.Code != event.RefusedTimeout {
+		t.Errorf("the call: %+v", tool)
+	}
+}
+
+// A pick can be taken back.
+func TestPickIsTakenBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session(func(c *host.CreateSession) { c.Settings = event.Settings{Model: "m", Effort: "low"} })
+	if err := s.Update(f.ctx(), &event.SessionUpdated{By: tester, Settings: &event.Settings{Model: event.Inherit}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.State().Info.Settings; got.Model != "" || got.Effort != "low" || got.Mode != event.ModeAccept {
+		t.Errorf("the settings are %+v", got)
+	}
+}
+
 // A crash in the middle of a stream, with an approval open: what was finished
 // is there, the turn is closed as synthetic, numbers go on without a gap and
 // none that a client may have seen is given out twice.

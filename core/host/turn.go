@@ -119,16 +119,22 @@ func merged(base, over event.Settings) event.Settings {
 	if over.Mode != "" {
 		base.Mode = over.Mode
 	}
-	if over.Model != "" {
-		base.Model = over.Model
-	}
-	if over.Effort != "" {
-		base.Effort = over.Effort
-	}
-	if over.Agent != "" {
-		base.Agent = over.Agent
-	}
+	base.Model = picked(base.Model, over.Model)
+	base.Effort = picked(base.Effort, over.Effort)
+	base.Agent = picked(base.Agent, over.Agent)
+	base.DenyExec = base.DenyExec || over.DenyExec
 	return base
+}
+
+// picked is what counts after somebody picked over.
+func picked(base, over string) string {
+	switch over {
+	case "":
+		return base
+	case event.Inherit:
+		return ""
+	}
+	return over
 }
 
 // tools are what clients offer to run, each name once: the turn's own first.

@@ -37,12 +37,17 @@ type Call struct {
 	Dirs []string
 	// MustAsk: the agent insists on a person.
 	MustAsk bool
+	// DenyExec: the session runs no commands.
+	DenyExec bool
 }
+
+// BySession in Decision.By: the session's own rule settled it.
+const BySession = "session"
 
 // Decision is a verdict with its reason.
 type Decision struct {
 	Verdict Verdict
-	// By is "read_only", "mode" or "allowlist" for what was settled.
+	// By is "read_only", "mode", "allowlist" or BySession for what was settled.
 	By string
 	// Why is for people, when a person is asked or the call is denied.
 	Why string
@@ -62,6 +67,9 @@ var rows = map[event.Mode]map[event.Tag]Verdict{
 // Decide settles a call or says that a person must. allowed reports whether
 // the allow-list covers a pattern of Pattern's form; it may be nil.
 func Decide(c Call, allowed func(Call) bool) Decision {
+	if c.DenyExec && c.Tag == event.TagExec {
+		return Decision{Verdict: Deny, By: BySession, Why: "this session runs no commands"}
+	}
 	d := Decision{Pattern: Pattern(c)}
 	if settings(c) {
 		c.Tag = event.TagConfig

@@ -27,6 +27,8 @@ func TestDecide(t *testing.T) {
 		{"auto asks for configuration", Call{Mode: event.ModeAuto, Tag: event.TagConfig}, Ask},
 		{"auto asks for secrets", Call{Mode: event.ModeAuto, Tag: event.TagSecret}, Ask},
 		{"auto obeys an agent that insists", Call{Mode: event.ModeAuto, Tag: event.TagExec, MustAsk: true}, Ask},
+		{"a session without commands runs none", Call{Mode: event.ModeAuto, Tag: event.TagExec, Command: "ls", DenyExec: true}, Deny},
+		{"a session without commands writes", Call{Mode: event.ModeAuto, Tag: event.TagWrite, DenyExec: true}, Allow},
 		{"an unknown tag asks", Call{Mode: event.ModeAuto, Tag: "teleport"}, Ask},
 		{"an unknown mode asks", Call{Mode: "yolo", Tag: event.TagRead}, Ask},
 	} {
