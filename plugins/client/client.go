@@ -43,11 +43,16 @@ func DialOptions() []grpc.DialOption {
 // Backend is the agent behind one connection.
 type Backend struct {
 	rpc wire.AgentClient
+
+	mu   sync.Mutex
+	open map[*conversation]struct{}
 }
 
 // New returns the agent behind a connection made with DialOptions. The
 // connection stays the caller's.
-func New(conn grpc.ClientConnInterface) *Backend { return &Backend{rpc: wire.NewAgentClient(conn)} }
+func New(conn grpc.ClientConnInterface) *Backend {
+	return &Backend{rpc: wire.NewAgentClient(conn), open: map[*conversation]struct{}{}}
+}
 
 // Info asks the plugin what its agent is.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
@@ -68,8 +73,14 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	return info, nil
 }
 
-// Close ends everything the plugin's agent runs; the plugin itself stays.
+// Close ends all conversations and everything the plugin's agent runs; the
+// plugin itself stays.
 func (b *Backend) Close() error {
+	b.mu.Lock()
+	for c := range b.open {
+		c.end()
+	}
+	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), backendCloseBound)
 	defer cancel()
 	if _, err := b.rpc.Close(ctx, &wire.CloseRequest{}); err != nil {
@@ -99,9 +110,12 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, err
 	}
 	c := &conversation{
-		stream: stream, opened: opened, cancel: cancel, out: outbox.New(),
+		backend: b, stream: stream, opened: opened, cancel: cancel, out: outbox.New(),
 		cmds: make(chan *wire.Command, maxCommands), closing: make(chan struct{}), done: make(chan struct{}),
 	}
+	b.mu.Lock()
+	b.open[c] = struct{}{}
+	b.mu.Unlock()
 	c.wg.Go(c.write)
 	c.wg.Go(c.read)
 	return c, nil
@@ -125,12 +139,13 @@ func (b *Backend) begin(ctx context.Context, open []byte) (wire.Agent_ConverseCl
 }
 
 type conversation struct {
-	stream wire.Agent_ConverseClient
-	opened *wire.Opened
-	cancel context.CancelFunc
-	out    *outbox.Outbox
-	cmds   chan *wire.Command
-	wg     sync.WaitGroup
+	backend *Backend
+	stream  wire.Agent_ConverseClient
+	opened  *wire.Opened
+	cancel  context.CancelFunc
+	out     *outbox.Outbox
+	cmds    chan *wire.Command
+	wg      sync.WaitGroup
 
 	closeOnce sync.Once
 	closing   chan struct{} // Close was called
@@ -239,11 +254,20 @@ func (c *conversation) read() {
 
 func (c *conversation) Recv(ctx context.Context) ([]agent.Frame, error) { return c.out.Recv(ctx) }
 
-func (c *conversation) Close() error {
+// end begins the conversation's end: no frame is taken in any more, and the
+// plugin is told.
+func (c *conversation) end() {
 	c.closeOnce.Do(func() {
 		c.out.Close(io.EOF)
 		close(c.closing)
 	})
+}
+
+func (c *conversation) Close() error {
+	c.end()
+	c.backend.mu.Lock()
+	delete(c.backend.open, c)
+	c.backend.mu.Unlock()
 	t := time.NewTimer(closeBound)
 	defer t.Stop()
 	var err error

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -138,6 +139,31 @@ func TestALostPluginFailsTheConversation(t *testing.T) {
 	}
 	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t2", Text: "x"}); !errors.Is(err, client.ErrLost) {
 		t.Errorf("prompt: %v", err)
+	}
+}
+
+func TestClosingTheBackendEndsConversationsNobodyReceives(t *testing.T) {
+	t.Parallel()
+	b, _ := across(t, demo.New())
+	c, err := b.Open(t.Context(), agent.Open{Session: "s", Dirs: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: "t", Text: "stream 10000000 1024"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Recv(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Its goroutines end by themselves: the leak check says if not.
+	for err == nil {
+		_, err = c.Recv(t.Context())
+	}
+	if err != io.EOF {
+		t.Errorf("%v", err)
 	}
 }
 
