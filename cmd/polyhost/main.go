@@ -45,10 +45,9 @@ func newRoot() *cobra.Command {
 		Short:         "One agent, every editor: a gateway for agent CLIs",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 	}
 	p.source.BindHome(root.PersistentFlags())
-	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.version(), p.config(), p.backend())
+	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.call(), p.keys(), p.doctor(), p.version(), p.config(), p.backend())
 	return root
 }
 

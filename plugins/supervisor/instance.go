@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/polyhost/polyhost/core/procgroup"
@@ -33,16 +34,12 @@ func Begin(home string) (*Instance, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, fmt.Errorf("make the home directory: %w", err)
 	}
-	list := filepath.Join(home, "instances")
-	b, err := os.ReadFile(list)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the earlier instances: %w", err)
+	earlier, err := Instances(home)
+	if err != nil {
+		return nil, err
 	}
 	keep := []string{in.ID}
-	for _, id := range strings.Fields(string(b)) {
-		if !wellFormed(id) {
-			continue
-		}
+	for _, id := range earlier {
 		n, err := procgroup.KillMarked(InstanceVar, id)
 		in.Swept += n
 		if err != nil && len(keep) < maxInstances {
@@ -54,10 +51,22 @@ func Begin(home string) (*Instance, error) {
 		return nil, fmt.Errorf("clear away old sockets: %w", err)
 	}
 	// The id is on disk before the first process bears it.
-	if err := replace(list, strings.Join(keep, "\n")+"\n"); err != nil {
+	if err := replace(listPath(home), strings.Join(keep, "\n")+"\n"); err != nil {
 		return nil, fmt.Errorf("note this instance: %w", err)
 	}
 	return in, nil
+}
+
+func listPath(home string) string { return filepath.Join(home, "instances") }
+
+// Instances are the ids of the last run on a home, and of earlier ones that
+// could not be cleared away.
+func Instances(home string) ([]string, error) {
+	b, err := os.ReadFile(listPath(home))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the earlier instances: %w", err)
+	}
+	return slices.DeleteFunc(strings.Fields(string(b)), func(id string) bool { return !wellFormed(id) }), nil
 }
 
 // wellFormed keeps a damaged list from marking strangers.

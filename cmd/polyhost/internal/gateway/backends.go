@@ -2,25 +2,27 @@ package gateway
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 
+	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/plugins"
 	"github.com/polyhost/polyhost/plugins/discover"
 	"github.com/polyhost/polyhost/plugins/supervisor"
 )
 
-// openBackends are the agents, the default one first: those of the plugin
-// folder, then the built-in ones, which are this binary started again.
-// Nothing is started yet.
-func (g *gateway) openBackends() ([]host.NamedBackend, error) {
-	found, refused, err := discover.Find(g.o.PluginDir, g.o.PluginPins)
+// Backends are the agents, the default one first: those of the plugin folder,
+// then the built-in ones, which are this binary started again. Nothing is
+// started yet. An error comes with the agents there are.
+func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([]host.NamedBackend, error) {
+	found, refused, err := discover.Find(s.PluginDir, s.PluginPins)
 	if err != nil {
 		return nil, err
 	}
 	for _, why := range refused {
-		g.log.Warn("An agent plugin is not used", "reason", why)
+		log.Warn("An agent plugin is not used", "reason", why)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -28,13 +30,13 @@ func (g *gateway) openBackends() ([]host.NamedBackend, error) {
 	}
 	var list []host.NamedBackend
 	add := func(o supervisor.Options) {
-		o.Instance, o.Logger = g.instance, g.log
+		o.Instance, o.Logger = in, log
 		list = append(list, host.NamedBackend{Name: o.Name, Backend: supervisor.New(o)})
 	}
 	builtins := plugins.Builtins()
 	for _, p := range found {
 		if slices.Contains(builtins, p.Name) {
-			g.log.Warn("An agent plugin is not used", "reason", "the built-in agent has its name", "plugin", p.Path)
+			log.Warn("An agent plugin is not used", "reason", "the built-in agent has its name", "plugin", p.Path)
 			continue
 		}
 		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256})
@@ -42,12 +44,12 @@ func (g *gateway) openBackends() ([]host.NamedBackend, error) {
 	for _, name := range builtins {
 		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name}})
 	}
-	if g.o.Backend == "" {
+	if s.Backend == "" {
 		return list, nil
 	}
-	i := slices.IndexFunc(list, func(b host.NamedBackend) bool { return b.Name == g.o.Backend })
+	i := slices.IndexFunc(list, func(b host.NamedBackend) bool { return b.Name == s.Backend })
 	if i < 0 {
-		return list, fmt.Errorf("backend %q is neither built in nor a plugin in %s", g.o.Backend, g.o.PluginDir)
+		return list, fmt.Errorf("backend %q is neither built in nor a plugin in %s", s.Backend, s.PluginDir)
 	}
 	first := list[i]
 	return slices.Insert(slices.Delete(list, i, i+1), 0, first), nil

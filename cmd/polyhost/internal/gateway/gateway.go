@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -113,7 +112,7 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if g.instance.Swept > 0 {
 		g.log.Warn("Processes that the last gateway left behind were ended", "processes", g.instance.Swept)
 	}
-	if g.agents, err = g.openBackends(); err != nil {
+	if g.agents, err = Backends(g.o.Settings, g.instance, g.log); err != nil {
 		return none, err
 	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
@@ -153,7 +152,7 @@ func (g *gateway) prepareHome() error {
 // that is taken is known at once. Connections wait until they are served.
 func (g *gateway) bind(ctx context.Context) error {
 	for _, f := range fronts {
-		if f.name != console.Name && !slices.Contains(g.o.Fronts, f.name) {
+		if !f.wanted(g.o.Settings) {
 			continue
 		}
 		s := &service{entry: f, sockets: map[string]net.Listener{}, addrs: map[string]string{}}
