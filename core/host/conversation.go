@@ -132,8 +132,10 @@ type run struct {
 	requests map[id.ID]*request // by interaction
 	children map[string]*run
 
-	// draining: the agent has not ended a turn that the gateway ended.
+	// draining: the agent has not ended a turn that the gateway ended, this
+	// one.
 	draining bool
+	drained  id.ID
 	deadline *time.Timer // of draining
 	// waiting: the running turn's prompt waits for the agent to be ready.
 	waiting bool

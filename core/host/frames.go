@@ -196,6 +196,10 @@ func (s *Session) agentTurn(r *run, why string) {
 // the gateway ended before.
 func (s *Session) turnEnd(r *run, f *agentFrame) {
 	if r.draining {
+		if f.Turn != "" && f.Turn != r.drained.String() {
+			s.late++
+			return
+		}
 		s.drained(r)
 		return
 	}

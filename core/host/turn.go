@@ -281,7 +281,7 @@ func (s *Session) silence(r *run) {
 	if r.conv == nil || r.waiting {
 		return
 	}
-	r.draining = true
+	r.draining, r.drained = true, r.turn
 	conv := r.conv
 	if err := conv.tell("interrupt", func(ctx context.Context, c agent.Conversation) error { return c.Interrupt(ctx) }); err != nil {
 		s.kill(r, "it takes no commands")
