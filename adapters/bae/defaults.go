@@ -26,15 +26,15 @@ type defaults struct {
 	Admin    string `json:"admin_key"`
 }
 
-// defaultsFile is its name in the home.
-const defaultsFile = "bae-keys.json"
+// KeysFile is its name in the home.
+const KeysFile = "bae-keys.json"
 
-// maxDefaultsFile bounds it, bytes.
-const maxDefaultsFile = 4 << 10
+// maxKeysFile bounds it, bytes.
+const maxKeysFile = 4 << 10
 
 // loadDefaults reads the file, or makes it.
 func loadDefaults(home string) (d defaults, err error) {
-	path := filepath.Join(home, defaultsFile)
+	path := filepath.Join(home, KeysFile)
 	b, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -43,7 +43,7 @@ func loadDefaults(home string) (d defaults, err error) {
 		return d, writePrivate(path, append(mustJSON(d), '\n'))
 	case err != nil:
 		return d, fmt.Errorf("read the default BAE keys: %w", err)
-	case len(b) > maxDefaultsFile:
+	case len(b) > maxKeysFile:
 		return d, fmt.Errorf("read the default BAE keys: %s is too long", path)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -59,6 +59,17 @@ func loadDefaults(home string) (d defaults, err error) {
 		}
 	}
 	return d, nil
+}
+
+// RotateKeys replaces the default keys in the file, under their old ids, so
+// that the next start takes the new ones and the old ones no more.
+func RotateKeys(home string) error {
+	d, err := loadDefaults(home)
+	if err != nil {
+		return err
+	}
+	d.Client, d.Admin = newKey(clientPrefix), newKey(adminPrefix)
+	return writePrivate(filepath.Join(home, KeysFile), append(mustJSON(d), '\n'))
 }
 
 // writePrivate writes a file that only its owner can read, whole or not at all.

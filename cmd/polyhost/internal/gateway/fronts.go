@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/adapters/bae"
 	"github.com/polyhost/polyhost/adapters/cognitio"
 	"github.com/polyhost/polyhost/adapters/console"
 	"github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/adapters/snowpea"
 	"github.com/polyhost/polyhost/adapters/zidane"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 )
@@ -28,8 +30,10 @@ type entry struct {
 // fronts are all of them. The console takes more than the others and is
 // opened apart.
 var fronts = []entry{
+	{name: "snowpea", port: 0, listeners: []string{""}, open: snowpea.New, secret: "token"},
 	{name: "zidane", port: 2, listeners: []string{""}, open: zidane.New, secret: "zidane.token"},
 	{name: "cognitio", port: 3, listeners: []string{""}, open: cognitio.New, secret: "cognitio.password"},
+	{name: "bae", port: 4, listeners: []string{"", "admin"}, open: bae.New, secret: bae.KeysFile, rotate: bae.RotateKeys},
 	{name: console.Name, port: 6, listeners: []string{""}, secret: console.TokenFile},
 }
 
