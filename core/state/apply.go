@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
@@ -358,71 +356,6 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 	}
 }
 
-// Trim drops the oldest turns beyond the limits. It never writes into an
-// array that a frozen state shares.
-func (c *Chat) Trim(l Limits) {
-	drop := max(0, len(c.Turns)-l.Turns)
-	bytes := 0
-	for i := len(c.Turns) - 1; i > drop; i-- {
-		if bytes += c.Turns[i].size(); bytes > l.Bytes {
-			drop = i + 1
-		}
-	}
-	if drop >= len(c.Turns) && l.Turns > 0 && len(c.Turns) > 0 {
-		drop = len(c.Turns) - 1 // the newest always stays
-	}
-	if drop > 0 {
-		c.Turns = slices.Clone(c.Turns[drop:])
-	}
-}
-
-// size is about what a turn weighs in memory.
-func (t *Turn) size() int {
-	n := 512 + len(t.Message.Text) + len(t.Message.Rich)
-	for _, a := range t.Message.Attachments {
-		n += len(a.Data) + len(a.Text)
-	}
-	for _, p := range t.Parts {
-		n += 256 + p.Text.Len()
-		if p.Tool != nil {
-			n += 256 + len(p.Tool.Input) + p.Tool.Output.Len()
-			for _, e := range p.Tool.Edits {
-				n += len(e.Patch)
-				if e.Before != nil {
-					n += len(*e.Before)
-				}
-				if e.After != nil {
-					n += len(*e.After)
-				}
-			}
-		}
-	}
-	return n
-}
-
-// maxTitle is the length of a title made from a prompt, in characters.
-const maxTitle = 60
-
-// TitleOf makes a title of a prompt: its first line that is not blank, cut at
-// a word.
-func TitleOf(prompt string) string {
-	for line := range strings.SplitSeq(prompt, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		if utf8.RuneCountInString(line) <= maxTitle {
-			return line
-		}
-		cut := string([]rune(line)[:maxTitle-1])
-		if i := strings.LastIndexByte(cut, ' '); i > maxTitle/2 {
-			cut = cut[:i]
-		}
-		return strings.TrimRight(cut, " ") + "…"
-	}
-	return ""
-}
-
 func set[T any](dst *T, v *T) {
 	if v != nil {
 		*dst = *v
@@ -446,46 +379,6 @@ func mergeMap[V any](m, changes map[string]V, deletes func(V) bool) map[string]V
 	}
 	if len(out) == 0 {
 		return nil
-	}
-	return out
-}
-
-func replaceMessage(q []event.Message, m event.Message) []event.Message {
-	i := slices.IndexFunc(q, func(o event.Message) bool { return o.ID == m.ID })
-	if i < 0 {
-		return q
-	}
-	q = slices.Clone(q)
-	q[i] = m
-	return q
-}
-
-func dropMessage(q []event.Message, m id.ID) []event.Message {
-	i := slices.IndexFunc(q, func(o event.Message) bool { return o.ID == m })
-	if i < 0 {
-		return q
-	}
-	if len(q) == 1 {
-		return nil
-	}
-	return slices.Delete(slices.Clone(q), i, i+1)
-}
-
-// reorder puts the listed messages first, in that order, and the others after
-// them in their old one.
-func reorder(q []event.Message, order []id.ID) []event.Message {
-	out := make([]event.Message, 0, len(q))
-	taken := make(map[id.ID]bool, len(order))
-	for _, o := range order {
-		if i := slices.IndexFunc(q, func(m event.Message) bool { return m.ID == o }); i >= 0 && !taken[o] {
-			taken[o] = true
-			out = append(out, q[i])
-		}
-	}
-	for _, m := range q {
-		if !taken[m.ID] {
-			out = append(out, m)
-		}
 	}
 	return out
 }
