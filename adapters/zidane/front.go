@@ -63,7 +63,7 @@ func New(d front.Deps) (front.Front, error) {
 	f := &Front{
 		deps: d, host: d.Host, log: d.Log, kv: d.Host.KV(Name), startedAt: time.Now().Truncate(time.Millisecond),
 		hosts: guard.Hosts(d.Hosts...), origins: guard.Origins(d.Origins...),
-		signals: newSignals(id.New().String()), asked: newAsked(), presence: newPresence(),
+		signals: newSignals(id.New().String(), keptSignals), asked: newAsked(), presence: newPresence(),
 		tickets: newTickets(), counts: newTurnCounts(),
 		conns: map[*conn]struct{}{},
 	}

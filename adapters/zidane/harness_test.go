@@ -103,6 +103,9 @@ type client struct {
 	// pushed are the signals that arrived and were not looked at yet.
 	pushed []signal
 	hello  map[string]any
+	// answers are those that came while another was awaited, by id.
+	answers map[string]reply
+	early   map[string]bool // ids that wait for an answer
 }
 
 // signal is a pushed signal.
@@ -133,7 +136,7 @@ func (g *gateway) dial() *client {
 	if err != nil {
 		g.t.Fatalf("dial: %v %v", err, resp)
 	}
-	c := &client{t: g.t, g: g, ws: ws}
+	c := &client{t: g.t, g: g, ws: ws, answers: map[string]reply{}, early: map[string]bool{}}
 	g.t.Cleanup(func() { ws.Close() })
 	return c
 }
@@ -177,12 +180,18 @@ func (c *client) begin(method, params string) string {
 	c.t.Helper()
 	c.lastID++
 	c.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, c.lastID, method, params))
-	return fmt.Sprint(c.lastID)
+	id := fmt.Sprint(c.lastID)
+	c.early[id] = true
+	return id
 }
 
 // await reads until the answer of that id; signals on the way are kept.
 func (c *client) await(id string) reply {
 	c.t.Helper()
+	if r, ok := c.answers[id]; ok {
+		delete(c.answers, id)
+		return r
+	}
 	for {
 		var m struct {
 			reply
@@ -195,6 +204,10 @@ func (c *client) await(id string) reply {
 		}
 		if m.Method == "ipc.signal" {
 			c.pushed = append(c.pushed, m.Params)
+			continue
+		}
+		if c.early[string(m.ID)] && string(m.ID) != id {
+			c.answers[string(m.ID)] = m.reply
 			continue
 		}
 		if string(m.ID) != id {
@@ -248,6 +261,7 @@ func (c *client) next(what string, take func(signal) bool) signal {
 		}
 		c.pushed = nil
 		var m struct {
+			reply
 			Method string `json:"method"`
 			Params signal `json:"params"`
 		}
@@ -255,10 +269,17 @@ func (c *client) next(what string, take func(signal) bool) signal {
 		if err != nil {
 			c.t.Fatalf("waiting for %s: %v", what, err)
 		}
-		if err := json.Unmarshal(data, &m); err != nil || m.Method != "ipc.signal" {
+		if err := json.Unmarshal(data, &m); err != nil {
 			c.t.Fatalf("waiting for %s, got %s", what, data)
 		}
-		c.pushed = append(c.pushed, m.Params)
+		switch {
+		case m.Method == "ipc.signal":
+			c.pushed = append(c.pushed, m.Params)
+		case c.early[string(m.ID)]:
+			c.answers[string(m.ID)] = m.reply
+		default:
+			c.t.Fatalf("waiting for %s, got %s", what, data)
+		}
 	}
 }
 

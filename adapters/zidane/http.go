@@ -83,7 +83,10 @@ func answer(w http.ResponseWriter, status int, body string) {
 // subprotocols.
 func tokenOf(r *http.Request) string {
 	if r.Header.Get("Authorization") != "" {
-		token, _ := guard.BearerToken(r)
+		token, ok := guard.BearerToken(r)
+		if !ok {
+			return ""
+		}
 		return token
 	}
 	for _, offer := range offered(r) {

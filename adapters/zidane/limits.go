@@ -23,11 +23,6 @@ const (
 	// pingEvery keeps proxies from cutting the connection.
 	pingEvery = 30 * time.Second
 
-	// The log of signals that resume reads: what the protocol promises.
-	logSignals      = 2000     // of one session
-	logBytes        = 4 << 20  // of one session, encoded
-	logBytesInTotal = 32 << 20 // of all sessions
-
 	// The ring from which connections that are a little behind are fed, shared
 	// by all of them. With the outbox it is what a slow client may be behind.
 	ringFrames = 16384
@@ -104,3 +99,7 @@ const (
 	// usageEvery is how often the counts of tokens reach the disk.
 	usageEvery = 2 * time.Second
 )
+
+// keptSignals is the log that resume reads: what the protocol promises. Bytes
+// are those of the encoded signals.
+var keptSignals = logLimits{signals: 2000, bytes: 4 << 20, total: 32 << 20}

@@ -21,6 +21,7 @@ const numberRoom = 32
 type signals struct {
 	epoch string
 	topic *fanout.Topic
+	limit logLimits
 
 	mu      sync.Mutex
 	pos     uint64 // of the topic
@@ -50,8 +51,15 @@ type kept struct {
 	at    uint64 // the sequence number of the event that caused it
 }
 
-func newSignals(epoch string) *signals {
-	s := &signals{epoch: epoch, streams: map[id.ID]*stream{},
+// logLimits bound what is kept for those who resume.
+type logLimits struct {
+	signals int // of one session
+	bytes   int // of one session
+	total   int // bytes of all sessions
+}
+
+func newSignals(epoch string, l logLimits) *signals {
+	s := &signals{epoch: epoch, limit: l, streams: map[id.ID]*stream{},
 		topic: fanout.NewTopic(0, fanout.Retain{Frames: ringFrames, Bytes: ringBytes})}
 	s.written.prev, s.written.next = &s.written, &s.written
 	return s
@@ -123,7 +131,7 @@ func (s *signals) forget(session id.ID) {
 func (k kept) size() int { return k.end - len(framePrefix) + 1 }
 
 func (s *signals) keep(st *stream, k kept) {
-	if k.size() > logBytes {
+	if k.size() > s.limit.bytes {
 		s.clear(st)
 		return
 	}
@@ -138,7 +146,7 @@ func (s *signals) keep(st *stream, k kept) {
 	st.n++
 	st.bytes += k.size()
 	s.bytes += k.size()
-	for st.n > logSignals || st.bytes > logBytes {
+	for st.n > s.limit.signals || st.bytes > s.limit.bytes {
 		oldest := &st.log[st.head]
 		st.bytes -= oldest.size()
 		s.bytes -= oldest.size()
@@ -150,7 +158,7 @@ func (s *signals) keep(st *stream, k kept) {
 	last := s.written.prev
 	st.prev, st.next = last, &s.written
 	last.next, s.written.prev = st, st
-	for s.bytes > logBytesInTotal {
+	for s.bytes > s.limit.total {
 		s.clear(s.written.next)
 	}
 }

@@ -35,13 +35,13 @@ func within(dir, path string) bool {
 
 // resolve gives the real path of what lies in the workspace roots, links
 // followed. "" is the first root.
-func (f *Front) resolve(path string) (string, error) {
-	roots := f.roots()
+func (f *Front) resolve(named string) (string, error) {
+	roots, path := f.roots(), named
 	if path == "" {
 		path = roots[0]
 	}
 	if len(path) > maxText || strings.ContainsRune(path, 0) || !filepath.IsAbs(path) {
-		return "", failed("\"%s\" is not an absolute path.", shown(path))
+		return "", failed("\"%s\" is not an absolute path.", shown(named))
 	}
 	path = filepath.Clean(path)
 	real, err := filepath.EvalSymlinks(path)
@@ -52,10 +52,10 @@ func (f *Front) resolve(path string) (string, error) {
 		case err == nil && within(realRoot, real):
 			return real, nil
 		case err != nil && (within(root, path) || within(realRoot, path)):
-			return "", failed("\"%s\" does not exist.", shown(path))
+			return "", failed("\"%s\" does not exist.", shown(named))
 		}
 	}
-	return "", failed("\"%s\" is outside the workspace roots.", shown(path))
+	return "", failed("\"%s\" is outside the workspace roots.", shown(named))
 }
 
 // workDir is resolve for folders.
