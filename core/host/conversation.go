@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -22,7 +21,6 @@ type conversation struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	out     chan func(context.Context, agent.Conversation)
-	wg      sync.WaitGroup
 }
 
 // maxCommands is how many commands may wait for an agent that does not take

@@ -25,6 +25,3 @@ var (
 	// ErrUnsupported: the agent cannot do that.
 	ErrUnsupported = errors.New("not supported by the agent")
 )
-
-// errGone: the session left memory while a command was on its way.
-var errGone = errors.New("session left memory")
