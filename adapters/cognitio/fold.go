@@ -20,16 +20,19 @@ type step struct {
 }
 
 // startPart and finishPart name the parts that frame a step.
-func (s *step) startPart() string {
-	return derived(s.turn, s.start, counterFirst).Cognitio(prefixPart)
-}
+func (s *step) startPart() string { return s.frame(s.start, counterFirst) }
 
 func (s *step) finishPart() string {
 	ms := s.start
 	if !s.newest.IsNil() {
 		ms = max(ms, millis(s.newest.Time()))
 	}
-	return derived(s.turn, ms, counterLast).Cognitio(prefixPart)
+	return s.frame(ms, counterLast)
+}
+
+// frame keeps the steps of a turn apart that are in one millisecond.
+func (s *step) frame(ms int64, counter int) string {
+	return nth(derived(s.turn, ms, counter), s.number).Cognitio(prefixPart)
 }
 
 // folder splits a turn into messages. It looks at the order of the parts
@@ -40,22 +43,25 @@ type folder struct {
 	n    int
 }
 
-// begin opens the first step of a turn.
+// begin opens the first step of a turn. It is named by the turn, whose id was
+// made right after its message's; a turn that waited began later than that.
 func (f *folder) begin(t *state.Turn) *step {
 	f.turn = t.ID
-	ms := max(millis(t.StartedAt), millis(t.Message.ID.Time()), millis(t.ID.Time()))
-	return f.open(userMessageID(&t.Message), ms)
+	named, ms := t.ID, millis(t.ID.Time())
+	if started := millis(t.StartedAt); started > ms {
+		named, ms = derived(t.ID, started, counterStep), started
+	}
+	return f.open(userMessageID(&t.Message), named, ms)
 }
 
-func (f *folder) open(parent string, ms int64) *step {
-	f.cur = &step{turn: f.turn, number: f.n, parent: parent, start: ms,
-		id: derived(f.turn, ms, counterStep+min(f.n, maxStepNumber)).Cognitio(prefixMessage)}
+func (f *folder) open(parent string, named id.ID, ms int64) *step {
+	f.cur = &step{turn: f.turn, number: f.n, parent: parent, start: ms, id: named.Cognitio(prefixMessage)}
 	f.n++
 	return f.cur
 }
 
 // add places the next part and returns the step it closed, if it opened
-// another. A part of kind message is a user message of its own.
+// another, which is named by that part. A part of kind message is a user message of its own.
 func (f *folder) add(p *event.Part) (closed *step) {
 	speaks := p.Kind == event.PartText || p.Kind == event.PartReasoning
 	if p.Kind == event.PartMessage || speaks && f.cur.called {
@@ -66,7 +72,7 @@ func (f *folder) add(p *event.Part) (closed *step) {
 		if p.Kind == event.PartMessage && p.Message != nil {
 			parent = userMessageID(p.Message)
 		}
-		f.open(parent, closed.end)
+		f.open(parent, p.ID, closed.end)
 	}
 	if p.Kind != event.PartMessage {
 		f.cur.newest = p.ID
@@ -77,7 +83,7 @@ func (f *folder) add(p *event.Part) (closed *step) {
 
 // turnEnd is when a finished turn ended, in ms.
 func turnEnd(t *state.Turn) int64 {
-	return max(millis(t.StartedAt.Add(t.Duration)), millis(t.ID.Time()), millis(t.Message.ID.Time()))
+	return max(millis(t.StartedAt.Add(t.Duration)), millis(t.ID.Time()))
 }
 
 // view is what a message shows of where it was said.
@@ -87,12 +93,14 @@ type view struct {
 	provider string
 	model    string // of the session
 	agent    string // of the session
+	// blob reads the content of an attachment that is stored apart.
+	blob func(name string) []byte
 }
 
 // viewOf is the view of a chat.
 func (f *server) viewOf(c chatAt) view {
 	v := view{session: c.spell(c.chat.ID), dir: firstDir(c.info), provider: c.info.Backend,
-		model: f.modelOf(c.info.Backend, c.info.Settings.Model), agent: agentName(c.info.Settings)}
+		model: f.modelOf(c.info.Backend, c.info.Settings.Model), agent: agentName(c.info.Settings), blob: f.blob}
 	if c.chat.Agent != "" {
 		v.agent = c.chat.Agent
 	}

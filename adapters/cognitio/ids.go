@@ -34,10 +34,9 @@ func userMessageID(m *event.Message) string {
 // counters. Ids that only this front needs take the others, so that they sort
 // before or after everything the core made in the same millisecond.
 const (
-	counterFirst  = 0x000 // step-start parts
-	counterStep   = 0xf00 // assistant messages, plus the step's number
-	counterLast   = 0xff0 // step-finish parts
-	maxStepNumber = 0xff
+	counterFirst = 0x000 // step-start parts
+	counterStep  = 0xf00 // the first step of a turn that waited
+	counterLast  = 0xff0 // step-finish parts
 )
 
 // derived is the id of something that belongs to owner, at a moment: a pure

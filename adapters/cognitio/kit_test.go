@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -322,12 +320,4 @@ func types(events []wireEvent) string {
 		out = append(out, e.Type)
 	}
 	return strings.Join(out, " ")
-}
-
-func dirQuery(dir string) string {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		real = dir
-	}
-	return "?directory=" + url.QueryEscape(real)
 }

@@ -53,6 +53,11 @@ const (
 	// time costs up to maxToolOutput bytes for every client.
 	outputEvery = 200 * time.Millisecond
 
+	// maxInline is the largest attachment, in bytes, that messages show.
+	maxInline = 1 << 20
+	// blobWithin is how long the read of one attachment may take.
+	blobWithin = 5 * time.Second
+
 	// maxFile is the largest file GET /file/content gives, in bytes.
 	maxFile = 5 << 20
 	// maxDirEntries bounds a directory listing.

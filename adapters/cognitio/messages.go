@@ -1,6 +1,7 @@
 package cognitio
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/state"
 )
 
@@ -67,44 +69,36 @@ func parseCursor(s string) (k cursor, err error) {
 	return k, nil
 }
 
-// compareMessages orders a history: by time, then by id, as the times in ids
-// wrap.
-func compareMessages(aTime int64, aID string, bTime int64, bID string) int {
-	if aTime != bTime {
-		if aTime < bTime {
-			return -1
-		}
-		return 1
-	}
-	return strings.Compare(aID, bID)
-}
-
 // history gathers the newest limit messages before a cursor, oldest first,
-// and says whether there are more.
+// and says whether there are more. Messages are ordered by their time, and in
+// one millisecond by their turns: ids say less, as clients choose some and the
+// time in the others wraps.
 func (f *server) history(ctx context.Context, p *place, limit int, before *cursor) ([]messageWithParts, bool, error) {
 	st := p.State()
 	chat := st.Chat(p.chat)
 	v := f.viewOf(chatOf(st, chat))
-	var all []messageWithParts
-	keep := func(m messageWithParts) {
-		if before == nil || compareMessages(m.created, m.id, before.Time, before.ID) < 0 {
-			all = append(all, m)
+	var all []messageWithParts // newest turn first, each turn backwards
+	keep := func(ms []messageWithParts) {
+		for _, m := range slices.Backward(ms) {
+			if before == nil || m.created <= before.Time {
+				all = append(all, m)
+			}
 		}
 	}
-	for i := range chat.Steering {
-		keep(v.userWithParts(&chat.Steering[i], false))
+	var waiting []messageWithParts
+	for _, q := range [][]event.Message{chat.Steering, chat.Queue} {
+		for i := range q {
+			waiting = append(waiting, v.userWithParts(&q[i], q[i].System))
+		}
 	}
-	for i := range chat.Queue {
-		keep(v.userWithParts(&chat.Queue[i], chat.Queue[i].System))
-	}
+	keep(waiting)
 	more := false
 	err := p.eachTurn(ctx, func(t turnAt) bool {
-		// What is older than this turn's start is complete only once the
-		// turns before it were read: messages may have waited.
-		from := millis(t.StartedAt)
-		sure := 0
+		// What is older than this turn's end is complete only once the turn
+		// was read: messages may have waited.
+		from, sure := turnEnd(t.Turn), 0
 		for _, m := range all {
-			if m.created >= from {
+			if m.created > from && (before == nil || m.created < before.Time) {
 				sure++
 			}
 		}
@@ -112,17 +106,28 @@ func (f *server) history(ctx context.Context, p *place, limit int, before *curso
 			more = true
 			return false
 		}
-		for _, m := range v.messages(t.Turn) {
-			keep(m)
-		}
+		keep(v.messages(t.Turn))
 		return true
 	})
-	slices.SortFunc(all, func(a, b messageWithParts) int { return compareMessages(a.created, a.id, b.created, b.id) })
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b messageWithParts) int { return cmp.Compare(a.created, b.created) })
+	if before != nil {
+		all = all[:before.cut(all)]
+	}
 	if len(all) > limit {
 		more = true
 		all = all[len(all)-limit:]
 	}
 	return all, more, err
+}
+
+// cut is how many messages are before the cursor's.
+func (k cursor) cut(all []messageWithParts) int {
+	if at := slices.IndexFunc(all, func(m messageWithParts) bool { return m.id == k.ID }); at >= 0 {
+		return at
+	}
+	at, _ := slices.BinarySearchFunc(all, k.Time, func(m messageWithParts, t int64) int { return cmp.Compare(m.created, t) })
+	return at
 }
 
 func listMessages(c *call) (any, error) {

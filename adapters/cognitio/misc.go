@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-
-	"github.com/polyhost/polyhost/core/host"
 )
 
 // document is the surface as its own clients describe it.
@@ -23,7 +21,6 @@ func getHealth(c *call) (any, error) {
 // What this gateway has none of.
 func emptyList(*call) (any, error)   { return []any{}, nil }
 func emptyObject(*call) (any, error) { return struct{}{}, nil }
-func yes(*call) (any, error)         { return true, nil }
 
 // ofSession is an empty answer about a session that must be there.
 func ofSession(v any) func(*call) (any, error) {
@@ -76,23 +73,37 @@ func disposeGlobal(c *call) (any, error) {
 	return true, nil
 }
 
-// runInit is the command that writes an agent's notes on a project.
+// runInit has the agent write its notes on a project.
 func runInit(f *server, w http.ResponseWriter, r *http.Request) {
-	c := &call{r: r, w: w, f: f}
+	f.commandOver(w, r, "session.init", "init")
+}
+
+// summarize has the agent shorten its context.
+func summarize(f *server, w http.ResponseWriter, r *http.Request) {
+	f.commandOver(w, r, "session.summarize", "compact")
+}
+
+// commandOver runs a command that the agent may have and says when it is done.
+func (f *server) commandOver(w http.ResponseWriter, r *http.Request, op, name string) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	c := &call{r: r, w: w, f: f}
 	err := func() error {
 		p, err := c.session()
 		if err != nil {
 			return err
 		}
 		var body struct {
-			MessageID string `json:"messageID"`
+			MessageID          string `json:"messageID"`
+			CustomInstructions string `json:"customInstructions"`
 		}
 		if err := c.body(&body); err != nil {
 			return err
 		}
-		var in host.Prompt
-		if in, err = c.command(p, "init", "", &promptBody{MessageID: body.MessageID}); err != nil {
+		if !f.hasCommand(p.State().Info.Backend, name) {
+			return notServed("the session's agent has no command /%s", name)
+		}
+		in, err := c.command(p, name, body.CustomInstructions, &promptBody{MessageID: body.MessageID})
+		if err != nil {
 			return err
 		}
 		done, err := p.Prompt(c.ctx(), in)
@@ -102,7 +113,7 @@ func runInit(f *server, w http.ResponseWriter, r *http.Request) {
 		return err
 	}()
 	if err != nil {
-		f.writeError(w, answerFor(err, f.log, "session.init"))
+		f.writeError(w, answerFor(err, f.log, op))
 		return
 	}
 	f.writeJSON(w, http.StatusOK, true)

@@ -1,8 +1,10 @@
 package cognitio
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -39,7 +41,7 @@ func (v view) part(s *step, p *event.Part) any {
 		}
 	case event.PartImage:
 		if p.Image != nil {
-			return filePart{partHead: v.head(s.id, partID, "file"), MIME: mimeOf(p.Image), Filename: p.Image.Name, URL: urlOf(p.Image)}
+			return filePart{partHead: v.head(s.id, partID, "file"), MIME: mimeOf(p.Image), Filename: p.Image.Name, URL: v.url(p.Image)}
 		}
 	case event.PartReasoning:
 		return textPart{partHead: v.head(s.id, partID, "reasoning"), Text: p.Text.String(), Time: when}
@@ -75,7 +77,7 @@ func (v view) tool(s *step, p *event.Part, partID string) toolPart {
 	t := p.Tool
 	out := toolPart{partHead: v.head(s.id, partID, "tool"), CallID: t.Call, Tool: toolName(t.Name)}
 	st := &out.State
-	st.Input = objectOf(t.Input)
+	st.Input = inputOf(t)
 	if t.Status == event.CallStreaming {
 		raw := t.PartialInput.String()
 		st.Status, st.Raw = "pending", &raw
@@ -140,7 +142,7 @@ func (v view) toolMetadata(p *event.Part) map[string]any {
 		m["sessionId"], m["parentSessionId"] = sessionID(t.Child), v.session
 	}
 	if len(t.Edits) > 0 {
-		m["filepath"] = t.Edits[0].Path
+		m["filepath"], m["diagnostics"] = t.Edits[0].Path, struct{}{}
 		m["diff"] = joinPatches(t.Edits)
 	}
 	return m
@@ -170,18 +172,6 @@ func joinPatches(edits []event.FileEdit) string {
 	return b.String()
 }
 
-// objectOf makes sure that an input is a JSON object, as clients index it.
-func objectOf(input json.RawMessage) json.RawMessage {
-	s := strings.TrimSpace(string(input))
-	switch {
-	case s == "" || s == "null":
-		return json.RawMessage("{}")
-	case s[0] != '{':
-		return json.RawMessage(`{"input":` + s + `}`)
-	}
-	return input
-}
-
 func mimeOf(a *event.Attachment) string {
 	switch {
 	case a.MIME != "":
@@ -194,15 +184,30 @@ func mimeOf(a *event.Attachment) string {
 	return "application/octet-stream"
 }
 
-// urlOf is a URL under which a client finds an attachment's content.
-func urlOf(a *event.Attachment) string {
+// url is where a client finds an attachment's content: a file, or the content
+// itself unless that is too much to show with every message.
+func (v view) url(a *event.Attachment) string {
+	data := a.Data
 	switch {
 	case a.Path != "":
-		return fileURL(a.Path)
+		return (&url.URL{Scheme: "file", Path: a.Path}).String()
 	case a.Text != "":
-		return "data:" + mimeOf(a) + ";base64," + base64.StdEncoding.EncodeToString([]byte(a.Text))
+		data = []byte(a.Text)
+	case a.Blob != "" && a.Size <= maxInline && v.blob != nil:
+		data = v.blob(a.Blob)
 	}
-	return "data:" + mimeOf(a) + ";base64," + base64.StdEncoding.EncodeToString(a.Data)
+	return "data:" + mimeOf(a) + ";base64," + base64.StdEncoding.EncodeToString(data)
+}
+
+// blob reads stored content; what cannot be read is shown empty.
+func (f *server) blob(name string) []byte {
+	ctx, cancel := context.WithTimeout(f.ctx, blobWithin)
+	defer cancel()
+	b, err := f.host.Blob(ctx, name)
+	if err != nil {
+		f.log.Warn("attachment could not be read", "blob", name, "err", err)
+	}
+	return b
 }
 
 // sentParts is what a prompt of this front keeps of its own form.
@@ -226,7 +231,7 @@ func (v view) userParts(m *event.Message, synthetic bool) []any {
 	out := []any{textPart{partHead: head(0, "text"), Text: m.Text, Synthetic: synthetic}}
 	for i := range m.Attachments {
 		a := &m.Attachments[i]
-		out = append(out, filePart{partHead: head(i+1, "file"), MIME: mimeOf(a), Filename: a.Name, URL: urlOf(a)})
+		out = append(out, filePart{partHead: head(i+1, "file"), MIME: mimeOf(a), Filename: a.Name, URL: v.url(a)})
 	}
 	return out
 }
@@ -244,11 +249,11 @@ func (v view) sent(messageID string, m *event.Message, parts []partInput) []any 
 		head := v.head(messageID, partID, p.Type)
 		switch p.Type {
 		case "file":
-			url := p.URL
+			link := p.URL
 			if p.Attachment > 0 && p.Attachment <= len(m.Attachments) {
-				url = urlOf(&m.Attachments[p.Attachment-1])
+				link = v.url(&m.Attachments[p.Attachment-1])
 			}
-			out = append(out, filePart{partHead: head, MIME: p.MIME, Filename: p.Filename, URL: url, Source: p.Source})
+			out = append(out, filePart{partHead: head, MIME: p.MIME, Filename: p.Filename, URL: link, Source: p.Source})
 		case "agent":
 			out = append(out, agentPart{partHead: head, Name: p.Name, Source: p.Source})
 		default:

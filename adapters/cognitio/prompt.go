@@ -165,8 +165,6 @@ func attachment(p *partInput, dirs []string) (event.Attachment, error) {
 	return a, errOutside
 }
 
-func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
-
 // promptAsync stores a prompt and answers at once.
 func promptAsync(c *call) (any, error) {
 	p, err := c.session()

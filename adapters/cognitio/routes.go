@@ -20,8 +20,6 @@ type operation struct {
 	// Neither: the operation answers 501.
 }
 
-func (op *operation) served() bool { return op.serve != nil || op.stream != nil }
-
 // router puts the surface behind the door. Requests and streams are two
 // sub-routers, because what bounds the first would cut the second.
 func (f *server) router() http.Handler {

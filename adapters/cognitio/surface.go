@@ -59,7 +59,7 @@ var surface = []operation{
 	{id: "session.share", method: http.MethodPost, path: "/session/{sessionID}/share"},
 	{id: "session.unshare", method: http.MethodDelete, path: "/session/{sessionID}/share"},
 	{id: "session.diff", method: http.MethodGet, path: "/session/{sessionID}/diff", serve: sessionDiff},
-	{id: "session.summarize", method: http.MethodPost, path: "/session/{sessionID}/summarize"},
+	{id: "session.summarize", method: http.MethodPost, path: "/session/{sessionID}/summarize", stream: summarize},
 	{id: "session.messages", method: http.MethodGet, path: "/session/{sessionID}/message", serve: listMessages},
 	{id: "session.prompt", method: http.MethodPost, path: "/session/{sessionID}/message", stream: promptAndWait},
 	{id: "session.message", method: http.MethodGet, path: "/session/{sessionID}/message/{messageID}", serve: getMessage},
