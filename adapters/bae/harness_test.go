@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -453,10 +452,6 @@ func uses(m any) (out []obj) {
 		}
 	}
 	return out
-}
-
-func without(list []string, drop ...string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(drop, s) })
 }
 
 func toolResultBlock(id, content string) obj {
