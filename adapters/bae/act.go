@@ -94,7 +94,7 @@ func (r *room) plan(now time.Time) (p plan) {
 				calls = append(calls, i.ID)
 			}
 		case t.by.Front == frontName && (i.Kind == event.Approval || i.Kind == event.Question):
-			profile, _ := r.front.registry.profile(r.profileID())
+			profile, _ := r.front.registry.profile(r.profile)
 			if due := i.OpenedAt.Add(profile.timeout()); due.After(now) {
 				at(due)
 			} else {

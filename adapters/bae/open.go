@@ -171,7 +171,7 @@ func (f *Front) joined(ctx context.Context, room *room, key clientKey, d declara
 	if s := room.state(); s != stateOpen {
 		return opened{}, refuse("session_closed", "session is already %s", s)
 	}
-	if room.profileID() != key.Profile {
+	if room.profile != key.Profile {
 		return opened{}, refuse("profile_mismatch", "the session belongs to another profile")
 	}
 	p, provider, err := f.agentOf(ctx, key.Profile, key.ID, d)
@@ -192,18 +192,6 @@ func (f *Front) joined(ctx context.Context, room *room, key clientKey, d declara
 		f.addDriver(room.ses, key.ID, d.lists())
 	}
 	return answer, room.write(ctx, key.ID, noted{"session.join", key.ID, mustJSON(d.payload())})
-}
-
-// profileID is the session's profile; sessions of other fronts belong to the
-// default one.
-func (r *room) profileID() string {
-	r.mu.Lock()
-	info := &r.host.State().Info
-	r.mu.Unlock()
-	if o, ok := openingOf(info); ok {
-		return o.Profile
-	}
-	return r.front.defaults.Profile
 }
 
 // closeSession serves DELETE /api/v1/sessions/{id}.

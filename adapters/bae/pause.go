@@ -2,6 +2,7 @@ package bae
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -94,7 +95,7 @@ func (p *projector) pause(n *pauseNote) {
 	t.msgs = append(t.msgs, mustJSON(message{"assistant", mustJSON(undispatched(content))}))
 	t.paused, t.gone, t.text = calls, map[id.ID]event.Resolution{}, nil
 	en.mark = &mark{turn: t.id, message: mustJSON(m), pause: &pause{turn: t.id, owner: n.Key, at: en.pos, calls: calls,
-		served: t.served, foreign: t.by.Front != frontName}}
+		served: maps.Clone(t.served), foreign: t.by.Front != frontName}}
 }
 
 // running reports whether a call runs that nobody is asked about.

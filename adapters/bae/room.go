@@ -22,8 +22,10 @@ type room struct {
 	ses   id.ID
 	chat  id.ID
 	log   *slog.Logger
-	base  *projector // as newly made: for readers of the log
-	holds int        // requests that use the room; the front's lock guards it
+	// profile is the session's; those of other fronts belong to the default.
+	profile string
+	base    *projector // as newly made: for readers of the log
+	holds   int        // requests that use the room; the front's lock guards it
 
 	mu      sync.Mutex
 	host    *host.Session
@@ -47,6 +49,10 @@ func newRoom(f *Front, ses id.ID, hs *host.Session, chat id.ID) *room {
 	r := &room{front: f, ses: ses, chat: chat, host: hs, log: f.log.With("session", ses.String()),
 		base: newProjector(ses, st, chat), changed: make(chan struct{}),
 		busy: map[id.ID]bool{}, asked: map[id.ID]bool{}, ended: st.Info.Closed}
+	r.profile = f.defaults.Profile
+	if o, ok := openingOf(&st.Info); ok {
+		r.profile = o.Profile
+	}
 	r.ring.streams = map[*cursor]struct{}{}
 	// The projection begins with the running turn, if there is one: what is
 	// before it is over.

@@ -163,16 +163,16 @@ func (s *sender) resume(ctx context.Context, p *pause) error {
 	if err != nil {
 		return s.invalid(ctx, p, err)
 	}
-	if !s.room.running(p.turn) {
-		return s.late(ctx, p)
-	}
 	lists, err := s.f.registry.lists(ctx, s.ses, s.key.ID)
+	if err == nil {
+		err = s.room.sync(ctx)
+	}
 	if err != nil {
 		s.room.restore(p)
 		return err
 	}
-	if err := s.room.sync(ctx); err != nil {
-		return err
+	if !s.room.running(p.turn) {
+		return s.late(ctx, p)
 	}
 	seen := s.room.answering(p)
 	s.cur = s.room.attach(false)
