@@ -1,0 +1,90 @@
+package ahp
+
+import (
+	"errors"
+
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
+)
+
+// The protocol's own error codes.
+const (
+	codeSessionNotFound    = -32001
+	codeProviderNotFound   = -32002
+	codeSessionExists      = -32003
+	codeTurnInProgress     = -32004
+	codeUnsupportedVersion = -32005
+	codeAuthRequired       = -32007
+	codeNotFound           = -32008
+	codePermissionDenied   = -32009
+	codeAlreadyExists      = -32010
+	codeConflict           = -32011
+)
+
+// errorTable maps the core's errors: what a client is told, and the words of a
+// refused action. The text of the error itself is shown where told says so:
+// those texts are written for people and name what was wrong.
+var errorTable = []struct {
+	err  error
+	code int
+	text string
+	told bool
+}{
+	{host.ErrNotFound, codeSessionNotFound, "no such session", false},
+	{host.ErrExists, codeSessionExists, "the name is taken", false},
+	{host.ErrBadDir, jsonrpc.CodeInvalidParams, "", true},
+	{host.ErrNoBackend, codeProviderNotFound, "no such agent", false},
+	{host.ErrBusy, codeTurnInProgress, "a turn is running", false},
+	{host.ErrResolved, codeConflict, "somebody has settled that already", false},
+	{host.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
+	{host.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
+	{host.ErrUnsupported, jsonrpc.CodeInvalidParams, "", true},
+	{host.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
+}
+
+// mapError is what a client is told of an error of the core, or nil when that
+// is none of its business.
+func mapError(_ string, err error) *jsonrpc.Error {
+	for _, row := range errorTable {
+		if errors.Is(err, row.err) {
+			if row.told {
+				return &jsonrpc.Error{Code: row.code, Message: err.Error()}
+			}
+			return &jsonrpc.Error{Code: row.code, Message: row.text}
+		}
+	}
+	return nil
+}
+
+// refusal is why an action was not taken, for people.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// refusalText is what the sender of an action reads.
+func refusalText(err error) string {
+	var r refusal
+	if errors.As(err, &r) {
+		return string(r)
+	}
+	var rpc *jsonrpc.Error
+	if errors.As(err, &rpc) {
+		return rpc.Message
+	}
+	if e := mapError("", err); e != nil {
+		return e.Message
+	}
+	return "the gateway could not do that"
+}
+
+func notFound(uri string) *jsonrpc.Error {
+	return jsonrpc.Errorf(codeNotFound, "no such channel: %.200s", uri)
+}
+
+func sessionNotFound(uri string) *jsonrpc.Error {
+	return jsonrpc.Errorf(codeSessionNotFound, "no such session: %.200s", uri)
+}
+
+func invalid(format string, args ...any) *jsonrpc.Error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, format, args...)
+}

@@ -1,0 +1,388 @@
+package ahp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	shared "github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/store"
+	"github.com/polyhost/polyhost/transports/guard"
+	"github.com/polyhost/polyhost/transports/ws"
+)
+
+// Front serves the Agent Host Protocol on one port.
+type Front struct {
+	host    *host.Host
+	log     *slog.Logger
+	version string
+	token   string
+	door    guard.Rule
+	journal *journal
+	root    *rootChannel
+	marks   chan uint64 // sequence numbers to reserve
+
+	ctx    context.Context // of projections and connections
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	stopping bool
+	lives    map[id.ID]*live
+	conns    map[*conn]struct{}
+	clients  map[string]*client
+}
+
+// client is a peer across its connections.
+type client struct {
+	id     string
+	name   string
+	conns  int
+	leftAt time.Time // zero while connected
+	// member are the sessions it is active in, private the ones it made that
+	// nobody has used yet.
+	member  map[id.ID]bool
+	private map[id.ID]bool
+}
+
+func (c *client) actor() event.Actor {
+	return event.Actor{Front: front, Client: c.id, Name: c.name}
+}
+
+const seqKey = "server-seq"
+
+// New prepares the front. Its token is in the file ahp.token of the home.
+func New(d shared.Deps) (shared.Front, error) {
+	token, err := guard.LoadOrCreateToken(filepath.Join(d.Home, "ahp.token"))
+	if err != nil {
+		return nil, fmt.Errorf("ahp: %w", err)
+	}
+	f := &Front{host: d.Host, log: d.Log.With("front", front), version: d.Version, token: token,
+		door:  guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
+		marks: make(chan uint64, 1), lives: map[id.ID]*live{}, conns: map[*conn]struct{}{}, clients: map[string]*client{}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	start, err := f.firstSeq(f.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ahp: %w", err)
+	}
+	f.journal = newJournal(start, func(mark uint64) {
+		select {
+		case f.marks <- mark:
+		default: // one is on its way; the next number asks again
+		}
+	})
+	f.root = newRoot(f)
+	return f, nil
+}
+
+// firstSeq is a number above all that an earlier run gave out, with a block
+// above it reserved.
+func (f *Front) firstSeq(ctx context.Context) (uint64, error) {
+	kv := f.host.KV(front)
+	start := uint64(0)
+	b, err := kv.Get(ctx, seqKey)
+	switch {
+	case err == nil:
+		if start, err = strconv.ParseUint(string(b), 10, 64); err != nil {
+			return 0, fmt.Errorf("stored sequence number: %w", err)
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return 0, err
+	}
+	return start, f.reserve(ctx, start+seqBlock)
+}
+
+func (f *Front) reserve(ctx context.Context, mark uint64) error {
+	return f.host.KV(front).Set(ctx, seqKey, strconv.AppendUint(nil, mark, 10))
+}
+
+// Name is "ahp".
+func (f *Front) Name() string { return front }
+
+// Listeners is the one port.
+func (f *Front) Listeners() []shared.Listener {
+	return []shared.Listener{{Handler: http.HandlerFunc(f.serve)}}
+}
+
+// Endpoint is the front's entry of endpoints.json.
+type Endpoint struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+}
+
+// Bound gives the address and the token.
+func (f *Front) Bound(addrs map[string]string) (any, error) {
+	return Endpoint{URL: "ws://" + addrs[""] + "/", Token: f.token}, nil
+}
+
+// Run projects until ctx ends, and returns when all goroutines have.
+func (f *Front) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, f.cancel)
+	defer stop()
+	f.wg.Go(func() { f.root.agentsReady(f.ctx) })
+	f.wg.Go(f.keepMarks)
+	f.wg.Go(f.sweep)
+	err := f.root.run(f.ctx)
+	<-f.ctx.Done()
+	f.mu.Lock()
+	f.stopping = true
+	f.mu.Unlock()
+	f.wg.Wait()
+	return err
+}
+
+// keepMarks stores the marks that the journal asks for.
+func (f *Front) keepMarks() {
+	for {
+		select {
+		case mark := <-f.marks:
+			if err := f.reserve(f.ctx, mark); err != nil {
+				f.log.Error("Sequence numbers could not be reserved", "mark", mark, "err", err)
+				continue
+			}
+			f.journal.reserved(mark)
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+// Drain closes all connections; their clients come back with reconnect.
+func (f *Front) Drain(ctx context.Context) {
+	f.mu.Lock()
+	f.stopping = true
+	conns := make([]*conn, 0, len(f.conns))
+	for c := range f.conns {
+		conns = append(conns, c)
+	}
+	f.mu.Unlock()
+	for _, c := range conns {
+		c.ws.Close(ws.CloseGoingAway, "the gateway is stopping")
+	}
+	for _, c := range conns {
+		select {
+		case <-c.ws.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve is the door: host, origin and token are judged before the upgrade.
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	if refusal := f.door.Check(r); refusal != nil {
+		http.Error(w, refusal.Error(), http.StatusForbidden)
+		return
+	}
+	given := r.URL.Query().Get("tkn")
+	if bearer, ok := guard.BearerToken(r); ok && given == "" {
+		given = bearer
+	}
+	if !guard.TokenEqual(given, f.token) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "a connection token is needed, as ?tkn= or Authorization: Bearer", http.StatusUnauthorized)
+		return
+	}
+	if !isUpgrade(r) {
+		w.Header().Set("Upgrade", "websocket")
+		http.Error(w, "this is a WebSocket endpoint", http.StatusUpgradeRequired)
+		return
+	}
+	f.accept(w, r)
+}
+
+// remember makes a client known, or takes it up again. It reports whether it
+// was known.
+func (f *Front) remember(c *conn, clientID, name string, create bool) (*client, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cl, known := f.clients[clientID]
+	if !known {
+		if !create {
+			return nil, false
+		}
+		if len(f.clients) >= maxClients {
+			f.forgetOldest()
+		}
+		cl = &client{id: clientID, member: map[id.ID]bool{}, private: map[id.ID]bool{}}
+		f.clients[clientID] = cl
+	}
+	if name != "" {
+		cl.name = name
+	}
+	cl.conns++
+	cl.leftAt = time.Time{}
+	return cl, known
+}
+
+// forgetOldest drops the client that left first; the caller holds mu.
+func (f *Front) forgetOldest() {
+	var oldest *client
+	for _, c := range f.clients {
+		if c.conns == 0 && len(c.member)+len(c.private) == 0 && (oldest == nil || c.leftAt.Before(oldest.leftAt)) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		delete(f.clients, oldest.id)
+	}
+}
+
+// sweep takes leave of clients that dropped and did not come back.
+func (f *Front) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f.sweepAt(time.Now())
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *Front) sweepAt(now time.Time) {
+	type leaving struct {
+		client  *client
+		member  []id.ID
+		private []id.ID
+	}
+	var gone []leaving
+	f.mu.Lock()
+	for key, c := range f.clients {
+		if c.conns > 0 || now.Sub(c.leftAt) < clientGrace {
+			continue
+		}
+		if len(c.member)+len(c.private) > 0 {
+			gone = append(gone, leaving{c, keys(c.member), keys(c.private)})
+			clear(c.member)
+			clear(c.private)
+		}
+		if now.Sub(c.leftAt) > clientMemory {
+			delete(f.clients, key)
+		}
+	}
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(f.ctx, leaveWithin)
+	defer cancel()
+	for _, g := range gone {
+		for _, sid := range g.member {
+			f.leave(ctx, sid, g.client)
+		}
+		for _, sid := range g.private {
+			f.discard(ctx, sid)
+		}
+	}
+}
+
+// leave takes a client out of a session: its tools go and its calls fail.
+func (f *Front) leave(ctx context.Context, sid id.ID, c *client) {
+	l, err := f.project(ctx, sid)
+	if err != nil {
+		if !errors.Is(err, host.ErrNotFound) {
+			f.log.Warn("A client could not be taken out of its session", "session", sid.String(), "err", err)
+		}
+		return
+	}
+	if !l.removeClient(c.id, nil) {
+		return
+	}
+	if err := l.session().ClientGone(ctx, c.actor()); err != nil && !errors.Is(err, host.ErrNotFound) {
+		f.log.Warn("The tools of a client could not be taken back", "session", sid.String(), "err", err)
+	}
+}
+
+// discard removes a session that its client made and nobody used.
+func (f *Front) discard(ctx context.Context, sid id.ID) {
+	s, err := f.host.Session(ctx, sid)
+	if err == nil {
+		_, err = s.DiscardIfUnused(ctx)
+	}
+	if err != nil && !errors.Is(err, host.ErrNotFound) {
+		f.log.Warn("An unused session could not be removed", "session", sid.String(), "err", err)
+	}
+}
+
+// spellings are the connections that call a session by another name.
+func (f *Front) spellings(session id.ID, usual string) map[*conn]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out map[*conn]string
+	for c := range f.conns {
+		if name := c.spelling(session); name != "" && name != usual {
+			if out == nil {
+				out = map[*conn]string{}
+			}
+			out[c] = name
+		}
+	}
+	return out
+}
+
+func keys[K comparable, V any](m map[K]V) []K {
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// session is the session as it is in memory now.
+func (l *live) session() *host.Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sess
+}
+
+// setClient announces a client in the session. It reports whether anything
+// changed.
+func (l *live) setClient(clientID string, raw json.RawMessage, o *origin) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.clients {
+		if l.clients[i].id != clientID {
+			continue
+		}
+		if string(l.clients[i].raw) == string(raw) {
+			return false
+		}
+		l.clients[i].raw = raw
+		l.sayClient(raw, o)
+		return true
+	}
+	l.clients = append(l.clients, activeClient{clientID, raw})
+	l.sayClient(raw, o)
+	return true
+}
+
+func (l *live) sayClient(raw json.RawMessage, o *origin) {
+	l.say(id.Nil, o, func(*renderer) any { return map[string]any{"type": "session/activeClientSet", "activeClient": raw} })
+}
+
+// removeClient takes a client out of the list. It reports whether it was in.
+func (l *live) removeClient(clientID string, o *origin) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.clients {
+		if l.clients[i].id == clientID {
+			l.clients = append(l.clients[:i:i], l.clients[i+1:]...)
+			l.say(id.Nil, o, func(*renderer) any {
+				return map[string]any{"type": "session/activeClientRemoved", "clientId": clientID}
+			})
+			return true
+		}
+	}
+	return false
+}

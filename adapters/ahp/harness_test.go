@@ -1,0 +1,438 @@
+package ahp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"go.uber.org/goleak"
+
+	shared "github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/adapters/ahp/reduce"
+	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/store"
+	"github.com/polyhost/polyhost/core/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 10 * time.Second
+
+// gateway is a front over a real host with the demo agent, on a real socket.
+type gateway struct {
+	t     testing.TB
+	host  *host.Host
+	front *Front
+	http  *httptest.Server
+	dir   string
+	home  string
+	store store.Store
+	stop  func()
+}
+
+func newGateway(t testing.TB, change ...func(*host.Options)) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), home: t.TempDir(), store: memstore.New()}
+	g.start(change...)
+	return g
+}
+
+func (g *gateway) start(change ...func(*host.Options)) {
+	g.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	agent := demo.New()
+	o := host.Options{Store: g.store, Backends: []host.NamedBackend{{Name: "demo", Backend: agent}}, DefaultDir: g.dir,
+		Log: log, Grace: 50 * time.Millisecond}
+	for _, c := range change {
+		c(&o)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	h, err := host.Open(ctx, o)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := h.AgentsReady(ctx); err != nil {
+		g.t.Fatal(err)
+	}
+	f, err := New(shared.Deps{Host: h, Log: log, Home: g.home, Version: "test"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.host, g.front = h, f.(*Front)
+	g.http = httptest.NewServer(f.Listeners()[0].Handler)
+	runCtx, end := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := f.Run(runCtx); err != nil {
+			g.t.Error(err)
+		}
+	})
+	var once sync.Once
+	g.stop = func() {
+		once.Do(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			f.Drain(ctx)
+			end()
+			wg.Wait()
+			g.http.Close()
+			if err := h.Close(ctx); err != nil {
+				g.t.Error(err)
+			}
+			agent.Close()
+		})
+	}
+	g.t.Cleanup(g.stop)
+}
+
+func (g *gateway) url() string {
+	return "ws" + strings.TrimPrefix(g.http.URL, "http") + "/?tkn=" + g.front.token
+}
+
+type object = map[string]any
+
+// peer is a client of the protocol: it keeps the state of what it subscribed
+// to by reducing actions, as editors do.
+type peer struct {
+	t    testing.TB
+	id   string
+	ws   *websocket.Conn
+	next int
+	seq  int
+
+	mu     sync.Mutex
+	change *sync.Cond
+	frames []object
+	states map[string]object
+	last   float64
+	closed error
+}
+
+func (g *gateway) dial(clientID string) *peer {
+	g.t.Helper()
+	ws, resp, err := websocket.DefaultDialer.Dial(g.url(), nil)
+	if err != nil {
+		g.t.Fatalf("dial: %v %v", err, resp)
+	}
+	p := &peer{t: g.t, id: clientID, ws: ws, states: map[string]object{}}
+	p.change = sync.NewCond(&p.mu)
+	done := make(chan struct{})
+	go func() { defer close(done); p.read() }()
+	g.t.Cleanup(func() { ws.Close(); <-done })
+	return p
+}
+
+// connect dials and initializes, watching the root.
+func (g *gateway) connect(clientID string) *peer {
+	g.t.Helper()
+	p := g.dial(clientID)
+	res := p.call("initialize", object{"channel": rootURI, "protocolVersions": []string{"0.9.0", "0.7.0"}, "clientId": clientID,
+		"clientInfo": object{"name": "test"}, "initialSubscriptions": []string{rootURI}})
+	for _, s := range res["snapshots"].([]any) {
+		p.snapshot(s.(object))
+	}
+	return p
+}
+
+func (p *peer) read() {
+	for {
+		_, data, err := p.ws.ReadMessage()
+		p.mu.Lock()
+		if err != nil {
+			p.closed = err
+			p.change.Broadcast()
+			p.mu.Unlock()
+			return
+		}
+		var f object
+		if err := json.Unmarshal(data, &f); err != nil {
+			p.t.Errorf("frame is not JSON: %v: %s", err, data)
+		}
+		p.frames = append(p.frames, f)
+		if f["method"] == "action" {
+			p.apply(f["params"].(object))
+		}
+		p.change.Broadcast()
+		p.mu.Unlock()
+	}
+}
+
+// apply reduces one envelope; the caller holds mu.
+func (p *peer) apply(env object) {
+	seq := env["serverSeq"].(float64)
+	if seq < p.last {
+		p.t.Errorf("serverSeq went back from %v to %v", p.last, seq)
+	}
+	p.last = seq
+	if env["rejectionReason"] != nil {
+		return
+	}
+	uri := env["channel"].(string)
+	state, held := p.states[uri]
+	if !held {
+		return
+	}
+	kind := "session"
+	switch {
+	case uri == rootURI:
+		kind = "root"
+	case strings.HasPrefix(uri, "ahp-chat:"):
+		kind = "chat"
+	}
+	p.states[uri], _ = reduce.For(kind)(state, env["action"].(object))
+}
+
+func (p *peer) snapshot(s object) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.states[s["resource"].(string)] = s["state"].(object)
+	p.last = max(p.last, s["fromSeq"].(float64))
+}
+
+func (p *peer) send(v any) {
+	p.t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.ws.WriteMessage(websocket.TextMessage, b); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// wait looks for a frame from a position on and returns the position after it.
+func (p *peer) wait(from int, what string, match func(object) bool) (object, int) {
+	p.t.Helper()
+	timeout := time.AfterFunc(patience, func() { p.mu.Lock(); p.change.Broadcast(); p.mu.Unlock() })
+	defer timeout.Stop()
+	deadline := time.Now().Add(patience)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := from; ; {
+		for ; i < len(p.frames); i++ {
+			if match(p.frames[i]) {
+				return p.frames[i], i + 1
+			}
+		}
+		if p.closed != nil || time.Now().After(deadline) {
+			tail := p.frames[max(from, len(p.frames)-12):]
+			b, _ := json.MarshalIndent(tail, "", " ")
+			p.t.Fatalf("%s: %s did not come (closed: %v); last frames:\n%s", p.id, what, p.closed, b)
+		}
+		p.change.Wait()
+	}
+}
+
+func (p *peer) mark() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.frames)
+}
+
+// request sends a request and returns the whole answer.
+func (p *peer) request(method string, params any) object {
+	p.t.Helper()
+	p.next++
+	id, from := float64(p.next), p.mark()
+	p.send(object{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	f, _ := p.wait(from, "the answer to "+method, func(f object) bool { return f["id"] == id && f["method"] == nil })
+	return f
+}
+
+// call is request for one that succeeds.
+func (p *peer) call(method string, params any) object {
+	p.t.Helper()
+	f := p.request(method, params)
+	if f["error"] != nil {
+		p.t.Fatalf("%s: %v", method, f["error"])
+	}
+	if _, there := f["result"]; !there {
+		p.t.Fatalf("%s: the answer has no result: %v", method, f)
+	}
+	r, _ := f["result"].(object)
+	return r
+}
+
+// fails is request for one that fails with a code.
+func (p *peer) fails(code int, method string, params any) object {
+	p.t.Helper()
+	f := p.request(method, params)
+	e, _ := f["error"].(object)
+	if e == nil || e["code"] != float64(code) {
+		p.t.Fatalf("%s: want error %d, got %v", method, code, f)
+	}
+	return e
+}
+
+func (p *peer) subscribe(uri string) object {
+	p.t.Helper()
+	p.next++
+	id, from := float64(p.next), p.mark()
+	p.send(object{"jsonrpc": "2.0", "id": id, "method": "subscribe", "params": object{"channel": uri}})
+	f, at := p.wait(from, "the answer to subscribe", func(f object) bool { return f["id"] == id && f["method"] == nil })
+	if f["error"] != nil {
+		p.t.Fatalf("subscribe %s: %v", uri, f["error"])
+	}
+	s := f["result"].(object)["snapshot"].(object)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.states[uri] = s["state"].(object)
+	for _, f := range p.frames[at:] { // what came right behind the answer
+		if env, ok := f["params"].(object); ok && f["method"] == "action" && env["channel"] == uri {
+			p.states[uri], _ = reduce.For(kindOf(uri))(p.states[uri], env["action"].(object))
+		}
+	}
+	return s
+}
+
+func kindOf(uri string) string {
+	if strings.HasPrefix(uri, "ahp-chat:") {
+		return "chat"
+	}
+	return "session"
+}
+
+// dispatch sends an action and returns its clientSeq.
+func (p *peer) dispatch(uri string, action object) float64 {
+	p.t.Helper()
+	p.seq++
+	p.send(object{"jsonrpc": "2.0", "method": "dispatchAction", "params": object{"channel": uri, "clientSeq": p.seq, "action": action}})
+	return float64(p.seq)
+}
+
+// echo waits for the answer to a dispatched action.
+func (p *peer) echo(seq float64) object {
+	p.t.Helper()
+	f, _ := p.wait(0, fmt.Sprintf("the echo of %v", seq), func(f object) bool {
+		env, _ := f["params"].(object)
+		o, _ := env["origin"].(object)
+		return f["method"] == "action" && o["clientSeq"] == seq && o["clientId"] == p.id
+	})
+	return f["params"].(object)
+}
+
+// action waits for an action of a type on a channel from a position on.
+func (p *peer) action(from int, uri, typ string) (object, int) {
+	p.t.Helper()
+	f, at := p.wait(from, typ+" on "+uri, func(f object) bool {
+		env, _ := f["params"].(object)
+		a, _ := env["action"].(object)
+		return f["method"] == "action" && env["channel"] == uri && a["type"] == typ && env["rejectionReason"] == nil
+	})
+	return f["params"].(object)["action"].(object), at
+}
+
+func (p *peer) state(uri string) object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.states[uri]
+}
+
+// until waits for the reduced state of a channel to be so.
+func (p *peer) until(uri, what string, ok func(object) bool) object {
+	p.t.Helper()
+	p.wait(0, what, func(object) bool { return ok(p.states[uri]) })
+	return p.state(uri)
+}
+
+// session creates a session as an editor does and watches it and its chat.
+func (p *peer) session(g *gateway, uri string) (chat string) {
+	p.t.Helper()
+	p.call("createSession", object{"channel": uri, "provider": "demo", "workingDirectories": []string{fileURI(g.dir)},
+		"config": object{"isolation": "folder", "autoApprove": "default", "mode": "interactive"}, "progressToken": "x"})
+	s := p.subscribe(uri)
+	chat = s["state"].(object)["defaultChat"].(string)
+	p.subscribe(chat)
+	return chat
+}
+
+func started(turn, text string) object {
+	return object{"type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-02T03:04:05.678Z",
+		"message": object{"text": text, "origin": object{"kind": "user"}, "model": object{"id": "demo-large"}}}
+}
+
+// idle waits until the chat's turn of that name is over, and returns it.
+func (p *peer) idle(chat, turn string) object {
+	p.t.Helper()
+	var done object
+	p.until(chat, "the end of "+turn, func(s object) bool {
+		for _, v := range s["turns"].([]any) {
+			if t := v.(object); t["id"] == turn {
+				done = t
+				return true
+			}
+		}
+		return false
+	})
+	return done
+}
+
+// agree compares the reduced state of a channel with a fresh snapshot of
+// another client. Fields that no action changes are left out.
+func (p *peer) agree(g *gateway, uri string) {
+	p.t.Helper()
+	fresh := g.connect("fresh-" + p.id + fmt.Sprint(time.Now().UnixNano()))
+	defer fresh.ws.Close()
+	deadline := time.Now().Add(patience)
+	for {
+		s := fresh.call("subscribe", object{"channel": uri})["snapshot"].(object)
+		p.mu.Lock()
+		at, mine := p.last, p.states[uri]
+		p.mu.Unlock()
+		want := plain(s["state"])
+		got := plain(mine)
+		if reflect.DeepEqual(got, want) {
+			return
+		}
+		if at >= s["fromSeq"].(float64) || time.Now().After(deadline) {
+			p.t.Fatalf("%s: the reduced state and the snapshot differ (at %v and %v)\nreduced  %s\nsnapshot %s", uri, at, s["fromSeq"], show(got), show(want))
+		}
+	}
+}
+
+func show(v any) string { b, _ := json.Marshal(v); return string(b) }
+
+// plain is a state for comparing: without nulls, and without what actions do
+// not carry (a session's activity bits, a chat's own title).
+func plain(v any) any {
+	o := bare(v).(object)
+	delete(o, "_meta")
+	if _, chat := o["turns"]; chat {
+		delete(o, "title")
+		return o
+	}
+	if s, ok := o["status"].(float64); ok {
+		o["status"] = float64(uint32(s) &^ 31)
+	}
+	return o
+}
+
+func bare(v any) any {
+	switch v := v.(type) {
+	case object:
+		o := object{}
+		for k, x := range v {
+			if x != nil {
+				o[k] = bare(x)
+			}
+		}
+		return o
+	case []any:
+		l := make([]any, len(v))
+		for i, x := range v {
+			l[i] = bare(x)
+		}
+		return l
+	}
+	return v
+}

@@ -1,0 +1,258 @@
+package ahp
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"github.com/polyhost/polyhost/transports/outbox"
+)
+
+// journal numbers everything the host says and keeps the newest of it. One
+// lock covers numbering, keeping and handing over, so that every connection
+// sees one order.
+type journal struct {
+	reserve func(seq uint64) // asked to put a higher mark on disk; must not block
+
+	mu      sync.Mutex
+	seq     uint64 // of the newest action
+	mark    uint64 // numbers up to here are reserved
+	asked   uint64 // the newest mark asked for
+	ring    []entry
+	first   uint64 // position of the oldest kept entry
+	next    uint64 // position of the next entry
+	bytes   int
+	evicted uint64 // seq of the newest action that is kept no more
+}
+
+// entry is one frame: an action, or a notification, which is never replayed.
+type entry struct {
+	ch     *channel
+	seq    uint64
+	frame  outbox.Frame
+	action bool
+	except map[*conn]string // get it in another spelling
+}
+
+// channel is a stream that connections subscribe to. Its fields belong to the
+// journal's lock.
+type channel struct {
+	uri    string
+	quoted []byte // uri as a JSON string
+	subs   []*sub
+	since  uint64 // seq from which on everything that happened is in the journal
+	closed bool
+}
+
+// sub is one connection on one channel, from a position on.
+type sub struct {
+	conn *conn
+	from uint64
+}
+
+func newJournal(seq uint64, reserve func(uint64)) *journal {
+	return &journal{seq: seq, mark: seq + seqBlock, asked: seq + seqBlock, evicted: seq, reserve: reserve,
+		ring: make([]entry, journalFrames)}
+}
+
+// open makes a channel whose history begins now.
+func (j *journal) open(uri string) *channel {
+	quoted, _ := json.Marshal(uri)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return &channel{uri: uri, quoted: quoted, since: j.seq}
+}
+
+// now is the newest sequence number and the position of what comes next.
+func (j *journal) now() (seq, pos uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seq, j.next
+}
+
+// reserved tells that numbers up to a mark are on disk.
+func (j *journal) reserved(mark uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.mark = max(j.mark, mark)
+}
+
+const (
+	actionHead = `{"jsonrpc":"2.0","method":"action","params":`
+	seqRoom    = 24 // the digits of a sequence number and the braces after it
+)
+
+// head begins the frame of an action: everything before the action itself.
+func (ch *channel) head(room int) []byte {
+	b := make([]byte, 0, len(actionHead)+len(ch.quoted)+len(`{"channel":,"action":,"serverSeq":`)+room+seqRoom)
+	b = append(b, actionHead...)
+	b = append(b, `{"channel":`...)
+	b = append(b, ch.quoted...)
+	return append(b, `,"action":`...)
+}
+
+// action encodes an action up to the place of its number.
+func (ch *channel) action(body []byte) []byte {
+	b := append(ch.head(len(body)), body...)
+	return append(b, `,"serverSeq":`...)
+}
+
+// tail ends the frame of an action.
+func tail(o *origin) []byte {
+	if o == nil {
+		return closing
+	}
+	b := append([]byte(`,"origin":`), o.encoded()...)
+	return append(b, closing...)
+}
+
+var closing = []byte("}}")
+
+// envelope is the part of an action's frame that a replay repeats.
+func envelope(f outbox.Frame) json.RawMessage {
+	return json.RawMessage(f[len(actionHead) : len(f)-1])
+}
+
+// publish numbers an action and hands it to everyone on the channel. b ends
+// where the number goes and must have room for it, and is the journal's now.
+func (j *journal) publish(ch *channel, b []byte, o *origin) {
+	end := tail(o)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if ch.closed {
+		return
+	}
+	j.seq++
+	if j.seq+seqBlock/2 > j.asked {
+		j.asked += seqBlock
+		j.reserve(j.asked)
+	}
+	b = append(strconv.AppendUint(b, j.seq, 10), end...)
+	j.add(entry{ch: ch, seq: j.seq, frame: b, action: true})
+}
+
+// notify hands a notification to everyone on a channel but some.
+func (j *journal) notify(ch *channel, f outbox.Frame, except map[*conn]string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.add(entry{ch: ch, seq: j.seq, frame: f, except: except})
+}
+
+func (j *journal) add(e entry) {
+	for j.next-j.first == uint64(len(j.ring)) || j.bytes > journalBytes && j.next > j.first {
+		old := &j.ring[j.first%uint64(len(j.ring))]
+		j.bytes -= len(old.frame)
+		if old.action {
+			j.evicted = old.seq
+		}
+		*old = entry{}
+		j.first++
+	}
+	j.ring[j.next%uint64(len(j.ring))] = e
+	j.next++
+	j.bytes += len(e.frame)
+	for _, s := range e.ch.subs {
+		if _, other := e.except[s.conn]; !other {
+			s.conn.offer(j.next-1, e.frame)
+		}
+	}
+}
+
+// attach subscribes a connection from a position on: what is there already is
+// handed over now. It reports false when the journal no longer has it, or the
+// channel is gone.
+func (j *journal) attach(ch *channel, c *conn, from uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if ch.closed || from < j.first {
+		return false
+	}
+	j.drop(ch, c)
+	for pos := from; pos < j.next; pos++ {
+		e := &j.ring[pos%uint64(len(j.ring))]
+		if _, other := e.except[c]; e.ch == ch && !other {
+			c.offer(pos, e.frame)
+		}
+	}
+	ch.subs = append(ch.subs, &sub{conn: c, from: from})
+	return true
+}
+
+// detach takes a connection off a channel and tells how many are left.
+func (j *journal) detach(ch *channel, c *conn) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.drop(ch, c)
+	return len(ch.subs)
+}
+
+func (j *journal) drop(ch *channel, c *conn) {
+	for i, s := range ch.subs {
+		if s.conn == c {
+			ch.subs = append(ch.subs[:i:i], ch.subs[i+1:]...)
+			return
+		}
+	}
+}
+
+// close ends a channel: nobody gets anything from it any more.
+func (j *journal) close(ch *channel) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ch.closed, ch.subs = true, nil
+}
+
+func (j *journal) watched(ch *channel) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(ch.subs) > 0
+}
+
+// replay returns the envelopes of some channels after a sequence number, and
+// the position after them. ok is false when the journal cannot answer: it does
+// not reach back so far, or a channel's history began later.
+func (j *journal) replay(chs map[*channel]bool, after uint64) (actions []json.RawMessage, pos uint64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if after < j.evicted || after > j.seq {
+		return nil, 0, false
+	}
+	for ch := range chs {
+		if ch.closed || ch.since > after {
+			return nil, 0, false
+		}
+	}
+	actions = []json.RawMessage{}
+	for p := j.first; p < j.next; p++ {
+		e := &j.ring[p%uint64(len(j.ring))]
+		if e.action && e.seq > after && chs[e.ch] {
+			actions = append(actions, envelope(e.frame))
+		}
+	}
+	return actions, j.next, true
+}
+
+// pending returns the next frame for a connection at or after a position, and
+// where to go on. ok is false when the journal no longer reaches back to it;
+// a nil frame means that the connection is in step again, and calls sync under
+// the lock.
+func (j *journal) pending(c *conn, pos uint64, sync func()) (f outbox.Frame, at uint64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if pos < j.first {
+		return nil, pos, false
+	}
+	for ; pos < j.next; pos++ {
+		e := &j.ring[pos%uint64(len(j.ring))]
+		if _, other := e.except[c]; other {
+			continue
+		}
+		for _, s := range e.ch.subs {
+			if s.conn == c && s.from <= pos {
+				return e.frame, pos, true
+			}
+		}
+	}
+	sync()
+	return nil, pos, true
+}

@@ -1,0 +1,74 @@
+package ahp
+
+import "time"
+
+const (
+	// handshakeLimit is the largest message before initialize, in bytes.
+	handshakeLimit = 256 << 10
+	// messageLimit is the largest message after it, in bytes: a prompt with
+	// an attachment in base64.
+	messageLimit = 32 << 20
+	// outboxLimit is what may wait for one client, in bytes.
+	outboxLimit = 4 << 20
+	// handshakeWithin is how long a client may take to initialize.
+	handshakeWithin = 30 * time.Second
+
+	// journalFrames and journalBytes bound what is kept for replay: the
+	// newest actions of the whole host.
+	journalFrames = 16384
+	journalBytes  = 32 << 20
+	// seqBlock is how many sequence numbers are reserved on disk at once, so
+	// that numbers never go back when the gateway starts again.
+	seqBlock = 1 << 20
+
+	// maxSubscriptions is how many channels one connection may watch.
+	maxSubscriptions = 1024
+	// maxChannelURI is the longest name of a channel, in bytes.
+	maxChannelURI = 2048
+	// maxClientID is the longest id of a client, in bytes.
+	maxClientID = 256
+	// maxVersions is how many versions an offer may hold.
+	maxVersions = 64
+
+	// clientGrace is how long the tools and unused sessions of a client that
+	// dropped wait for its return.
+	clientGrace = 30 * time.Second
+	// clientMemory is how long a client that left may still reconnect.
+	clientMemory = time.Hour
+	// maxClients is how many clients are remembered, the newest.
+	maxClients = 4096
+	// sweepEvery is how often departed clients are looked at.
+	sweepEvery = 5 * time.Second
+	// leaveWithin bounds what is done for a client that left.
+	leaveWithin = 10 * time.Second
+
+	// expectFor is how long a dispatched action waits for its event, to give
+	// it its origin.
+	expectFor = 30 * time.Second
+	// maxExpected is how many may wait in one session.
+	maxExpected = 4096
+
+	// snapshotTurns is how many finished turns a snapshot of a chat holds
+	// when the client does not say; fetchTurns brings the others.
+	snapshotTurns = 50
+	// maxViewTurns is how many a client may ask for.
+	maxViewTurns = 500
+
+	// outputEvery is how often the output of a running call is shown anew,
+	// and outputTail how much of its end, in bytes: the protocol has no way
+	// to append.
+	outputEvery = 150 * time.Millisecond
+	outputTail  = 32 << 10
+
+	// maxCompletions is how many items one completion answer holds.
+	maxCompletions = 50
+	// walkFiles is how many files of a working directory are looked at for a
+	// completion, walkWithin for how long.
+	walkFiles  = 5000
+	walkWithin = 300 * time.Millisecond
+
+	// maxPage is how many sessions one page of the list holds at most.
+	maxPage = 1000
+	// maxActiveClient bounds what a client says of itself in a session.
+	maxActiveClient = 1 << 20
+)

@@ -1,0 +1,507 @@
+package ahp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/polyhost/polyhost/adapters/ahp/reduce"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+func stamp(t time.Time) string { return t.UTC().Format(reduce.TimeFormat) }
+
+// richMessage is what this front keeps with a message: the client's own form.
+type richMessage struct {
+	Message   json.RawMessage `json:"message"`
+	StartedAt string          `json:"startedAt,omitempty"`
+}
+
+func richOf(m *event.Message) (r richMessage) {
+	if m.By.Front == front && len(m.Rich) > 0 {
+		_ = json.Unmarshal(m.Rich, &r) // we wrote it
+	}
+	return r
+}
+
+// turnID is a turn's name here: what the client that started it chose.
+func turnID(t *state.Turn) string { return turnName(t.ID, &t.Message) }
+
+func turnName(turn id.ID, m *event.Message) string {
+	if m.By.Front == front && m.TurnAlias != "" {
+		return m.TurnAlias
+	}
+	return turn.String()
+}
+
+// messageID is a waiting message's name here.
+func messageID(m *event.Message) string {
+	if m.By.Front == front && m.Alias != "" {
+		return m.Alias
+	}
+	return m.ID.String()
+}
+
+// message is what somebody said: in the client's own form if it came through
+// this front.
+func message(m *event.Message) json.RawMessage {
+	if r := richOf(m); len(r.Message) > 0 {
+		return r.Message
+	}
+	shape := messageShape{Text: m.Text, Origin: kindOnly{"user"}}
+	if m.System {
+		shape.Origin.Kind = "systemNotification"
+	}
+	if m.Settings.Model != "" {
+		shape.Model = &modelSelection{ID: m.Settings.Model}
+	}
+	for i := range m.Attachments {
+		shape.Attachments = append(shape.Attachments, attachment(&m.Attachments[i]))
+	}
+	return encode(shape)
+}
+
+func attachment(a *event.Attachment) attachmentShape {
+	s := attachmentShape{Type: "simple", Label: a.Name}
+	switch {
+	case a.Path != "":
+		s.Type, s.URI, s.DisplayKind = "resource", fileURI(a.Path), "document"
+	case a.Kind == event.AttachText:
+		s.ModelRepresentation = a.Text
+	case len(a.Data) > 0:
+		s.Type, s.Data, s.ContentType = "embeddedResource", base64.StdEncoding.EncodeToString(a.Data), a.MIME
+	}
+	if s.Label == "" {
+		s.Label = a.Kind
+	}
+	return s
+}
+
+// startedAt is when a turn began: in the words of the client that began it.
+func startedAt(m *event.Message, at time.Time) string {
+	if s := richOf(m).StartedAt; s != "" {
+		return s
+	}
+	return stamp(at)
+}
+
+func milliseconds(d time.Duration) int64 { return max(0, d.Milliseconds()) }
+
+func usage(u event.Usage) *usageShape {
+	if u == (event.Usage{}) {
+		return nil
+	}
+	s := &usageShape{InputTokens: u.Input, OutputTokens: u.Output, Model: u.Model, CacheReadTokens: u.CacheRead}
+	more := map[string]any{}
+	if u.CacheWrite != 0 {
+		more["polyhost.cacheWriteTokens"] = u.CacheWrite
+	}
+	if u.Reasoning != 0 {
+		more["polyhost.reasoningTokens"] = u.Reasoning
+	}
+	if u.CostUSD != 0 {
+		more["polyhost.cost"] = map[string]any{"amount": u.CostUSD, "currency": "USD"}
+	}
+	if len(more) > 0 {
+		s.Meta = more
+	}
+	return s
+}
+
+// renderer makes the shapes of one session in one spelling.
+type renderer struct {
+	speller speller
+	st      *state.State // with the running turns at some position
+	calls   map[id.ID]*callView
+	asks    map[id.ID]*askView
+}
+
+func (r *renderer) chatURI(chat id.ID) string {
+	if c := r.st.Chat(chat); c != nil {
+		return r.speller.chat(chat, r.st.Default, c.Aliases)
+	}
+	return r.speller.chat(chat, r.st.Default, nil)
+}
+
+// finished makes a turn that is over.
+func (r *renderer) finished(t *state.Turn) turnShape {
+	ms := milliseconds(t.Duration)
+	s := turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt), Duration: &ms,
+		Message: message(&t.Message), ResponseParts: r.parts(t, false), Usage: usage(t.Usage), State: "complete"}
+	switch t.Status {
+	case event.TurnCancelled:
+		s.State = "cancelled"
+	case event.TurnFailed:
+		s.State = "error"
+		s.ResponseParts = append(s.ResponseParts, failure(t.Error))
+	}
+	return s
+}
+
+// running makes the active turn.
+func (r *renderer) running(t *state.Turn) *turnShape {
+	return &turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt),
+		Message: message(&t.Message), ResponseParts: r.parts(t, true), Usage: usage(t.Usage)}
+}
+
+func failure(e *event.Error) errorPart {
+	if e == nil {
+		e = &event.Error{Code: event.CodeAgentFailed, Message: "the turn failed"}
+	}
+	return errorPart{Kind: "error", Error: errorInfo{ErrorType: e.Code, Message: e.Message}}
+}
+
+// parts makes the parts of a turn, the questions asked between them included.
+func (r *renderer) parts(t *state.Turn, active bool) []any {
+	out := make([]any, 0, len(t.Parts)+len(t.Asked))
+	asked := t.Asked
+	for i, p := range t.Parts {
+		for len(asked) > 0 && asked[0].After <= i {
+			out, asked = append(out, r.asked(asked[0])), asked[1:]
+		}
+		out = append(out, r.part(p, active))
+	}
+	for _, a := range asked {
+		out = append(out, r.asked(a))
+	}
+	return out
+}
+
+func (r *renderer) part(p *event.Part, active bool) any {
+	switch p.Kind {
+	case event.PartText:
+		return textPart{"markdown", p.ID.String(), p.Text.String()}
+	case event.PartReasoning:
+		return textPart{"reasoning", p.ID.String(), p.Text.String()}
+	case event.PartTool:
+		if active {
+			return toolPart{"toolCall", r.call(p, r.calls[p.ID])}
+		}
+		return toolPart{"toolCall", r.ended(p)}
+	case event.PartImage:
+		return image(p.Image)
+	case event.PartMessage:
+		return noticePart{Kind: "systemNotification", Content: p.Message.Text,
+			Meta: map[string]any{"polyhost.steering": messageID(p.Message)}}
+	}
+	n := noticePart{Kind: "systemNotification", Content: p.Text.String()}
+	if p.Notice != nil {
+		n.Content = p.Notice.Text
+		n.Meta = map[string]any{"polyhost.level": p.Notice.Level, "polyhost.code": p.Notice.Code}
+	}
+	return n
+}
+
+func image(a *event.Attachment) refPart {
+	s := refPart{Kind: "contentRef", ContentType: a.MIME, SizeHint: a.Size}
+	switch {
+	case a.Path != "":
+		s.URI = fileURI(a.Path)
+	default:
+		s.URI = "data:" + a.MIME + ";base64," + base64.StdEncoding.EncodeToString(a.Data)
+	}
+	return s
+}
+
+// asked makes a question of a turn.
+func (r *renderer) asked(a *state.Asked) inputPart {
+	part := inputPart{Kind: "inputRequest", Request: request(&a.Interaction)}
+	if a.Resolution == nil {
+		if v := r.asks[a.Interaction.ID]; v != nil {
+			part.Request.Answers = v.answers
+		}
+		return part
+	}
+	part.Response = response(a.Resolution.Outcome)
+	if part.Response == "" {
+		return part // taken back when its turn ended: it stays without an answer
+	}
+	part.Request.Answers = answers(&a.Interaction, a.Resolution)
+	return part
+}
+
+// request makes the protocol's form of a question.
+func request(i *event.Interaction) inputRequest {
+	r := inputRequest{ID: i.ID.String(), Message: i.Title}
+	for _, q := range i.Questions {
+		s := inputQuestion{ID: q.ID, Kind: "text", Title: q.Header, Message: q.Text}
+		for _, o := range q.Options {
+			s.Options = append(s.Options, inputOption{ID: o.Label, Label: o.Label, Description: o.Description})
+		}
+		if len(s.Options) > 0 {
+			s.Kind, s.AllowFreeformInput = "single-select", q.FreeText
+			if q.Multiple {
+				s.Kind = "multi-select"
+			}
+		} else if q.Secret {
+			s.Format = "password"
+		}
+		r.Questions = append(r.Questions, s)
+	}
+	return r
+}
+
+// response is the protocol's word for an outcome of a question; "" for one
+// that nobody gave.
+func response(o event.Outcome) string {
+	switch o {
+	case event.Answered:
+		return "accept"
+	case event.Declined:
+		return "decline"
+	case event.Expired:
+		return "cancel"
+	}
+	return ""
+}
+
+// answers makes the protocol's form of the answers, or repeats it when they
+// were given here.
+func answers(i *event.Interaction, res *event.Resolution) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	if res.By.Front == front && len(res.Rich) > 0 && json.Unmarshal(res.Rich, &out) == nil {
+		return none(out)
+	}
+	for _, a := range res.Answers {
+		var v any
+		multiple := slices.ContainsFunc(i.Questions, func(q event.QuestionItem) bool { return q.ID == a.ID && q.Multiple })
+		freeform := []string(nil)
+		if a.Text != "" {
+			freeform = []string{a.Text}
+		}
+		switch {
+		case len(a.Selected) == 0 && a.Text == "":
+			out[a.ID] = encode(map[string]string{"state": "skipped"})
+			continue
+		case len(a.Selected) == 0:
+			v = map[string]any{"kind": "text", "value": a.Text}
+		case multiple:
+			v = dropNil(map[string]any{"kind": "selected-many", "value": a.Selected, "freeformValues": freeform})
+		default:
+			v = dropNil(map[string]any{"kind": "selected", "value": a.Selected[0], "freeformValues": freeform})
+		}
+		out[a.ID] = encode(map[string]any{"state": "submitted", "value": v})
+	}
+	return none(out)
+}
+
+func dropNil(m map[string]any) map[string]any {
+	maps.DeleteFunc(m, func(_ string, v any) bool { s, ok := v.([]string); return ok && s == nil })
+	return m
+}
+
+func none(m map[string]json.RawMessage) map[string]json.RawMessage {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// activityOf are the activity bits of a chat.
+func (r *renderer) activityOf(c *state.Chat) uint32 {
+	if c.Active == nil {
+		if n := len(c.Turns); n > 0 && c.Turns[n-1].Status == event.TurnFailed {
+			return reduce.Failed
+		}
+		return reduce.Idle
+	}
+	for _, i := range r.st.Open {
+		if i.Chat == c.ID && i.Kind == event.Question {
+			return reduce.InputNeeded
+		}
+	}
+	for _, p := range c.Active.Parts {
+		if p.Tool != nil && r.phase(p) == phasePending {
+			return reduce.InputNeeded
+		}
+	}
+	return reduce.Running
+}
+
+// doing is what a chat does in one line: the call that runs.
+func doing(c *state.Chat) string {
+	if c.Active == nil {
+		return ""
+	}
+	for i := len(c.Active.Parts) - 1; i >= 0; i-- {
+		if p := c.Active.Parts[i]; p.Tool != nil && p.Tool.Status == event.CallRunning {
+			return title(p.Tool)
+		}
+	}
+	return ""
+}
+
+func (r *renderer) originOf(o event.Origin) *chatOrigin {
+	switch o.Kind {
+	case event.OriginSubagent:
+		return &chatOrigin{Kind: "tool", Chat: r.chatURI(o.Chat), ToolCallID: o.Call}
+	case event.OriginFork:
+		return &chatOrigin{Kind: "fork", Chat: r.chatURI(o.Chat), TurnID: o.Turn.String()}
+	case event.OriginSide:
+		return &chatOrigin{Kind: "sideChat", Chat: r.chatURI(o.Chat), TurnID: o.Turn.String()}
+	}
+	return &chatOrigin{Kind: "user"}
+}
+
+func interactivity(o event.Origin) string {
+	if o.Kind == event.OriginSubagent {
+		return "read-only"
+	}
+	return ""
+}
+
+// chatTitle is a chat's own title; the default chat has the session's.
+func chatTitle(c *event.ChatInfo, info *event.SessionInfo, dflt id.ID) string {
+	if c.Title == "" && c.ID == dflt {
+		return info.Title
+	}
+	return c.Title
+}
+
+// head makes what lists show of a chat. read is the read mark as clients have
+// it.
+func (r *renderer) head(c *state.Chat, read bool) chatHead {
+	h := chatHead{Resource: r.chatURI(c.ID), Title: chatTitle(&c.ChatInfo, &r.st.Info, r.st.Default), Status: r.activityOf(c),
+		Activity: doing(c), ModifiedAt: modifiedAt(c), Origin: r.originOf(c.Origin), Interactivity: interactivity(c.Origin)}
+	if read {
+		h.Status |= reduce.Read
+	}
+	if c.Archived {
+		h.Status |= reduce.Archived
+	}
+	return h
+}
+
+// modifiedAt is what clients compute: the start of the running turn or the end
+// of the last one.
+func modifiedAt(c *state.Chat) string {
+	if t := c.Active; t != nil {
+		return startedAt(&t.Message, t.StartedAt)
+	}
+	if n := len(c.Turns); n > 0 {
+		t := c.Turns[n-1]
+		return reduce.EndTime(startedAt(&t.Message, t.StartedAt), float64(milliseconds(t.Duration)))
+	}
+	return stamp(c.CreatedAt)
+}
+
+// sessionStatus are the bits of a session: its activity, read and archived.
+func (r *renderer) sessionStatus() uint32 {
+	status := uint32(reduce.Idle)
+	if c := r.st.DefaultChat(); c != nil {
+		status = r.activityOf(c)
+	}
+	for _, c := range r.st.Chats {
+		status = max(status, r.activityOf(c))
+	}
+	if !r.st.Info.Unread {
+		status |= reduce.Read
+	}
+	if r.st.Info.Archived {
+		status |= reduce.Archived
+	}
+	return status
+}
+
+// needs makes the entry of an open interaction, or nil when the protocol has
+// no word for it.
+func (r *renderer) needs(i *event.Interaction) *inputNeeded {
+	c := r.st.Chat(i.Chat)
+	if c == nil || c.Active == nil {
+		return nil
+	}
+	n := &inputNeeded{ID: i.ID.String(), Chat: r.chatURI(i.Chat)}
+	if i.Kind == event.Question {
+		q := request(i)
+		if v := r.asks[i.ID]; v != nil {
+			q.Answers = v.answers
+		}
+		n.Kind, n.Request = "chatInput", &q
+		return n
+	}
+	p := c.Active.Part(i.Part)
+	if p == nil || p.Tool == nil {
+		return nil
+	}
+	call := r.call(p, r.calls[p.ID])
+	n.TurnID, n.ToolCall = turnID(c.Active), &call
+	switch i.Kind {
+	case event.Approval:
+		n.Kind = "toolConfirmation"
+	case event.ClientCall:
+		n.Kind, n.ClientID = "toolClientExecution", i.Client.Client
+	default:
+		return nil
+	}
+	return n
+}
+
+// encode writes JSON without the escapes for HTML, of values that cannot fail.
+func encode(v any) json.RawMessage {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("ahp: encode: " + err.Error()) // our own shapes hold only what encodes
+	}
+	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendString writes s as a JSON string. Bytes that are no UTF-8 become
+// U+FFFD.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+			b = append(append(b, s[from:i]...), "\ufffd"...)
+		} else {
+			b = append(b, s[from:i]...)
+			switch c {
+			case '"', '\\':
+				b = append(b, '\\', c)
+			case '\n':
+				b = append(b, '\\', 'n')
+			case '\t':
+				b = append(b, '\\', 't')
+			case '\r':
+				b = append(b, '\\', 'r')
+			default:
+				b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			}
+		}
+		i++
+		from = i
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// origin says whose dispatched action an action is.
+type origin struct {
+	client string
+	seq    json.Number
+}
+
+func (o *origin) encoded() []byte {
+	b := append([]byte(`{"clientId":`), appendString(nil, o.client)...)
+	b = append(append(b, `,"clientSeq":`...), o.seq...)
+	return append(b, '}')
+}

@@ -1,0 +1,159 @@
+package ahp
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/outbox"
+)
+
+// rootChannel tells of agents and of the list of sessions.
+type rootChannel struct {
+	front *Front
+	ch    *channel
+
+	mu   sync.Mutex // held while something is said, so that snapshots agree
+	rows map[id.ID]sessionRow
+}
+
+func newRoot(f *Front) *rootChannel {
+	return &rootChannel{front: f, ch: f.journal.open(rootURI), rows: map[id.ID]sessionRow{}}
+}
+
+func (r *rootChannel) take() taken {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := taken{ch: r.ch, held: held{ch: r.ch}}
+	t.Resource = rootURI
+	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: []struct{}{}}
+	t.FromSeq, t.pos = r.front.journal.now()
+	return t
+}
+
+// run tells of every change until ctx ends or the host stops.
+func (r *rootChannel) run(ctx context.Context) error {
+	w := r.front.host.Watch()
+	defer w.Close()
+	r.mu.Lock()
+	for _, sum := range r.front.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
+		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
+	}
+	r.mu.Unlock()
+	for {
+		changes, err := w.Next(ctx)
+		if err != nil {
+			if errors.Is(err, host.ErrClosed) || ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		for i := range changes {
+			r.changed(&changes[i])
+		}
+	}
+}
+
+// agentsReady tells what the agents said of themselves, once they have.
+func (r *rootChannel) agentsReady(ctx context.Context) {
+	if r.front.host.AgentsReady(ctx) != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.say(map[string]any{"type": "root/agentsChanged", "agents": r.front.agents()})
+}
+
+func (r *rootChannel) say(action any) {
+	r.front.journal.publish(r.ch, r.ch.action(encode(action)), nil)
+}
+
+func (r *rootChannel) changed(c *host.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, known := r.rows[c.Session]
+	before := len(r.rows)
+	switch {
+	case c.Kind == host.Removed && !known:
+		return
+	case c.Kind == host.Removed:
+		delete(r.rows, c.Session)
+		r.tell(c.Session, old.Resource, "root/sessionRemoved", func(uri string) any {
+			return struct {
+				Channel string `json:"channel"`
+				Session string `json:"session"`
+			}{rootURI, uri}
+		})
+	default:
+		now := row(&c.Summary, sessionURI(&c.Summary.Info))
+		r.rows[c.Session] = now
+		if !known {
+			r.tell(c.Session, now.Resource, "root/sessionAdded", func(uri string) any {
+				return struct {
+					Channel string     `json:"channel"`
+					Summary sessionRow `json:"summary"`
+				}{rootURI, row(&c.Summary, uri)}
+			})
+			break
+		}
+		if reflect.DeepEqual(old, now) {
+			break
+		}
+		r.tell(c.Session, now.Resource, "root/sessionSummaryChanged", func(uri string) any {
+			return struct {
+				Channel string         `json:"channel"`
+				Session string         `json:"session"`
+				Changes map[string]any `json:"changes"`
+			}{rootURI, uri, rowChanges(&old, &now, row(&c.Summary, uri))}
+		})
+	}
+	if len(r.rows) != before {
+		r.say(map[string]any{"type": "root/activeSessionsChanged", "activeSessions": len(r.rows)})
+	}
+}
+
+// rowChanges is what differs, in the words of a client's own spelling.
+func rowChanges(old, now *sessionRow, spelt sessionRow) map[string]any {
+	changes := map[string]any{}
+	if old.Title != now.Title {
+		changes["title"] = now.Title
+	}
+	if old.Status != now.Status {
+		changes["status"] = now.Status
+	}
+	if old.ModifiedAt != now.ModifiedAt {
+		changes["modifiedAt"] = now.ModifiedAt
+	}
+	if !slices.Equal(old.WorkingDirectories, now.WorkingDirectories) {
+		changes["workingDirectories"] = now.WorkingDirectories
+	}
+	if !reflect.DeepEqual(old.Chats, now.Chats) {
+		changes["chats"] = spelt.Chats
+	}
+	return changes
+}
+
+// tell sends a notification to everyone on the root channel. A connection that
+// calls the session by another name hears that name.
+func (r *rootChannel) tell(session id.ID, uri, method string, params func(uri string) any) {
+	own := r.front.spellings(session, uri)
+	r.front.journal.notify(r.ch, notification(method, params(uri)), own)
+	for c, name := range own {
+		if c.watches(rootURI) {
+			c.send(notification(method, params(name)))
+		}
+	}
+}
+
+func notification(method string, params any) outbox.Frame {
+	f, err := jsonrpc.Notification(method, params)
+	if err != nil {
+		panic("ahp: encode: " + err.Error()) // our own shapes hold only what encodes
+	}
+	return f
+}

@@ -1,0 +1,394 @@
+package ahp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
+)
+
+// listSessions gives the newest first; without a limit all of them.
+func (c *conn) listSessions(_ context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Limit  *int    `json:"limit"`
+		Cursor *string `json:"cursor"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	if p.Limit != nil && *p.Limit < 1 {
+		return nil, invalid("limit: must be 1 or more")
+	}
+	all := c.front.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true})
+	slices.SortFunc(all, newestFirst)
+	if p.Cursor != nil {
+		after, err := parseCursor(*p.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = all[len(all)-countAfter(all, after):]
+	}
+	out := struct {
+		Items      []sessionRow `json:"items"`
+		NextCursor string       `json:"nextCursor,omitempty"`
+	}{Items: []sessionRow{}}
+	if p.Limit != nil && len(all) > min(*p.Limit, maxPage) {
+		all = all[:min(*p.Limit, maxPage)]
+		last := &all[len(all)-1]
+		out.NextCursor = strconv.FormatInt(last.ModifiedAt.UnixMilli(), 10) + "." + last.Info.ID.String()
+	}
+	for i := range all {
+		out.Items = append(out.Items, row(&all[i], c.spelledFor(&all[i])))
+	}
+	return out, nil
+}
+
+// newestFirst orders by modification, then by age.
+func newestFirst(a, b host.Summary) int {
+	return cmp.Or(cmp.Compare(b.ModifiedAt.UnixMilli(), a.ModifiedAt.UnixMilli()), b.Info.ID.Compare(a.Info.ID))
+}
+
+// cursor is the last session of a page.
+type cursor struct {
+	ms int64
+	id id.ID
+}
+
+func parseCursor(s string) (cursor, error) {
+	ms, name, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	u, idErr := id.Parse(name)
+	if err != nil || idErr != nil {
+		return cursor{}, invalid("cursor: this host did not give it")
+	}
+	return cursor{n, u}, nil
+}
+
+func countAfter(all []host.Summary, c cursor) int {
+	n := 0
+	for i := range all {
+		if cmp.Or(cmp.Compare(c.ms, all[i].ModifiedAt.UnixMilli()), c.id.Compare(all[i].Info.ID)) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// createSession makes a session under the name the client chose. It starts no
+// agent and is not announced before its first turn: editors create sessions
+// before anybody types.
+func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Channel            string                     `json:"channel" jsonx:"required"`
+		Provider           string                     `json:"provider"`
+		WorkingDirectories []string                   `json:"workingDirectories"`
+		Config             map[string]json.RawMessage `json:"config"`
+		ActiveClient       json.RawMessage            `json:"activeClient"`
+		ProgressToken      string                     `json:"progressToken"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	scheme, name, ok := splitSession(p.Channel)
+	if !ok || len(p.Channel) > maxChannelURI {
+		return nil, invalid("channel: a session's name is <provider>:/<id>")
+	}
+	backend := p.Provider
+	if backend == "" && scheme != sessionAlias {
+		backend = scheme
+	}
+	if backend != "" {
+		if _, ok := c.front.agentNamed(backend); !ok {
+			return nil, jsonrpc.Errorf(codeProviderNotFound, "no such agent: %.80s", backend)
+		}
+	} else {
+		backend = c.front.host.Agents()[0].Name
+	}
+	if _, taken := c.front.findName(name); taken {
+		return nil, jsonrpc.Errorf(codeSessionExists, "the name is taken: %.200s", p.Channel)
+	}
+	create := host.CreateSession{Backend: backend, By: c.actor(), Private: true}
+	if u, err := id.Parse(name); err == nil {
+		create.ID = u
+	} else {
+		create.Alias = name
+	}
+	for _, uri := range p.WorkingDirectories {
+		dir, err := filePath(uri)
+		if err != nil {
+			return nil, err
+		}
+		create.Dirs = append(create.Dirs, dir)
+	}
+	create.Settings, _ = settingsFrom(event.Settings{}, p.Config, c.front.schemaOf(backend), false)
+	var active *announcement
+	if len(p.ActiveClient) > 0 && string(p.ActiveClient) != "null" {
+		a, err := c.announce(p.ActiveClient)
+		if err != nil {
+			return nil, invalid("activeClient: %s", refusalText(err))
+		}
+		active = a
+	}
+	s, err := c.front.host.CreateSession(ctx, create)
+	if err != nil {
+		return nil, err
+	}
+	cl := c.who()
+	c.front.mu.Lock()
+	cl.private[s.ID()] = true
+	c.front.mu.Unlock()
+	c.spells(s.ID(), p.Channel)
+	if active != nil {
+		l, err := c.front.project(ctx, s.ID())
+		if err != nil {
+			return nil, err
+		}
+		if _, err := c.join(ctx, l, active, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// disposeSession ends a session and removes it with its data.
+func (c *conn) disposeSession(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	uri, p, err := c.placeOf(ctx, r, false)
+	if err != nil {
+		return nil, err
+	}
+	c.front.mu.Lock()
+	delete(c.who().private, p.session)
+	c.front.mu.Unlock()
+	err = c.front.host.DeleteSession(ctx, p.session, c.actor())
+	if errors.Is(err, host.ErrNotFound) {
+		return nil, sessionNotFound(uri)
+	}
+	return nil, err
+}
+
+// placeOf reads the channel of a command on a session or on a chat.
+func (c *conn) placeOf(ctx context.Context, r *jsonrpc.Request, chat bool) (string, place, error) {
+	var p struct {
+		Channel string `json:"channel" jsonx:"required"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return "", place{}, err
+	}
+	at, err := c.front.find(ctx, p.Channel)
+	switch {
+	case err != nil:
+		return "", at, err
+	case chat && at.chat.IsNil():
+		return "", at, notFound(p.Channel)
+	case !chat && !at.chat.IsNil():
+		return "", at, sessionNotFound(p.Channel)
+	}
+	return p.Channel, at, nil
+}
+
+// createChat adds a conversation of its own to a session.
+func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Chat               string          `json:"chat" jsonx:"required"`
+		InitialMessage     json.RawMessage `json:"initialMessage"`
+		Source             json.RawMessage `json:"source"`
+		WorkingDirectories []string        `json:"workingDirectories"`
+	}
+	_, at, err := c.placeOf(ctx, r, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	if len(p.Source) > 0 && string(p.Source) != "null" {
+		return nil, invalid("source: the agents of this host do not fork conversations")
+	}
+	if rest, ok := strings.CutPrefix(p.Chat, chatScheme+":/"); !ok || rest == "" || len(p.Chat) > maxChannelURI {
+		return nil, invalid("chat: a chat's name begins with %s:/", chatScheme)
+	}
+	if _, err := c.front.find(ctx, p.Chat); err == nil {
+		return nil, jsonrpc.Errorf(codeAlreadyExists, "the name is taken: %.200s", p.Chat)
+	}
+	l, err := c.front.project(ctx, at.session)
+	if err != nil {
+		return nil, err
+	}
+	var first *incoming
+	if len(p.InitialMessage) > 0 && string(p.InitialMessage) != "null" {
+		if first, err = readMessage(p.InitialMessage); err != nil {
+			return nil, invalid("initialMessage: %s", refusalText(err))
+		}
+	}
+	chat, err := l.session().AddChat(ctx, event.ChatInfo{Aliases: map[string]string{front: p.Chat}}, c.actor())
+	if err != nil {
+		return nil, err
+	}
+	if first == nil {
+		return nil, nil
+	}
+	_, err = l.session().Prompt(ctx, first.prompt(chat, c.actor()))
+	return nil, err
+}
+
+// disposeChat ends a chat. A session keeps its default one.
+func (c *conn) disposeChat(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	_, at, err := c.placeOf(ctx, r, true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.front.host.Session(ctx, at.session)
+	if err != nil {
+		return nil, err
+	}
+	if s.State().Default == at.chat {
+		return nil, invalid("channel: the default chat goes with its session: dispose that")
+	}
+	return nil, s.RemoveChat(ctx, at.chat, c.actor())
+}
+
+// fetchTurns says a page of older turns to everyone on the chat, then answers.
+func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Cursor *string `json:"cursor"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	_, at, err := c.placeOf(ctx, r, true)
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.front.project(ctx, at.session)
+	if err != nil {
+		return nil, err
+	}
+	s := l.session()
+	chat := s.State().Chat(at.chat)
+	if chat == nil {
+		return nil, notFound("")
+	}
+	before := chat.Count
+	if p.Cursor != nil {
+		if before, err = strconv.Atoi(*p.Cursor); err != nil || before < 1 || before > chat.Count {
+			return nil, invalid("cursor: this host did not give it")
+		}
+	}
+	turns, err := s.Turns(ctx, at.chat, before, snapshotTurns)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.say(at.chat, nil, func(r *renderer) any {
+		shapes := make([]turnShape, len(turns))
+		for i, t := range turns {
+			shapes[i] = r.finished(t)
+		}
+		a := map[string]any{"type": "chat/turnsLoaded", "turns": shapes}
+		if len(turns) > 0 && turns[0].Number > 0 {
+			a["turnsNextCursor"] = strconv.Itoa(turns[0].Number)
+		}
+		return a
+	})
+	return struct{}{}, nil
+}
+
+// authenticate takes a token for a resource that an agent named. The agents of
+// this host bring their own credentials and name none.
+func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Resource  string  `json:"resource" jsonx:"required"`
+		Token     *string `json:"token" jsonx:"required"`
+		ExpiresIn *int64  `json:"expiresIn"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	if p.ExpiresIn != nil && *p.ExpiresIn < 1 {
+		return nil, invalid("expiresIn: must be 1 or more")
+	}
+	return nil, invalid("resource: no agent of this host asks for %.200q", p.Resource)
+}
+
+// resolveSessionConfig gives the schema and the answers so far, with defaults.
+func (c *conn) resolveSessionConfig(_ context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Provider         string                     `json:"provider"`
+		WorkingDirectory string                     `json:"workingDirectory"`
+		Config           map[string]json.RawMessage `json:"config"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	schema, err := c.schemaFor(p.Provider)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Schema configSchema               `json:"schema"`
+		Values map[string]json.RawMessage `json:"values"`
+	}{schema, resolvedConfig(schema, p.Config)}, nil
+}
+
+func (c *conn) schemaFor(provider string) (configSchema, error) {
+	if provider == "" {
+		provider = c.front.host.Agents()[0].Name
+	}
+	if _, ok := c.front.agentNamed(provider); !ok {
+		return configSchema{}, jsonrpc.Errorf(codeProviderNotFound, "no such agent: %.80s", provider)
+	}
+	return c.front.schemaOf(provider), nil
+}
+
+// sessionConfigCompletions completes the values of a property: those of its
+// list that contain the query.
+func (c *conn) sessionConfigCompletions(_ context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Provider string `json:"provider"`
+		Property string `json:"property" jsonx:"required"`
+		Query    string `json:"query"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	schema, err := c.schemaFor(p.Provider)
+	if err != nil {
+		return nil, err
+	}
+	prop, ok := schema.Properties[p.Property]
+	if !ok {
+		return nil, invalid("property: this host has no setting %.80q", p.Property)
+	}
+	type item struct {
+		Value       string `json:"value"`
+		Label       string `json:"label"`
+		Description string `json:"description,omitempty"`
+	}
+	items := []item{}
+	for i, v := range prop.Enum {
+		it := item{Value: v, Label: v}
+		if i < len(prop.EnumLabels) {
+			it.Label = prop.EnumLabels[i]
+		}
+		if i < len(prop.EnumDescriptions) {
+			it.Description = prop.EnumDescriptions[i]
+		}
+		if containsFold(v, p.Query) || containsFold(it.Label, p.Query) {
+			items = append(items, it)
+		}
+	}
+	return map[string]any{"items": items}, nil
+}
+
+func containsFold(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}

@@ -1,0 +1,342 @@
+package ahp
+
+import "encoding/json"
+
+// The shapes of state, as far as this host fills them. What a key means is the
+// protocol's to say; which facts it is made of, render.go's.
+
+type rootState struct {
+	Agents         []agentInfo `json:"agents"`
+	ActiveSessions int         `json:"activeSessions"`
+	Terminals      []struct{}  `json:"terminals"`
+}
+
+type agentInfo struct {
+	Provider           string            `json:"provider"`
+	DisplayName        string            `json:"displayName"`
+	Description        string            `json:"description"`
+	Models             []modelInfo       `json:"models"`
+	ProtectedResources []struct{}        `json:"protectedResources"` // present and empty: nothing to sign in to
+	Capabilities       agentCapabilities `json:"capabilities"`
+}
+
+type agentCapabilities struct {
+	MultipleChats *struct{} `json:"multipleChats,omitempty"`
+}
+
+type modelInfo struct {
+	ID               string        `json:"id"`
+	Provider         string        `json:"provider"`
+	Name             string        `json:"name"`
+	MaxContextWindow int64         `json:"maxContextWindow,omitempty"`
+	SupportsVision   *bool         `json:"supportsVision,omitempty"`
+	ConfigSchema     *configSchema `json:"configSchema,omitempty"`
+}
+
+type configSchema struct {
+	Type       string                    `json:"type"`
+	Properties map[string]configProperty `json:"properties"`
+}
+
+type configProperty struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Description      string   `json:"description,omitempty"`
+	Default          string   `json:"default,omitempty"`
+	Enum             []string `json:"enum,omitempty"`
+	EnumLabels       []string `json:"enumLabels,omitempty"`
+	EnumDescriptions []string `json:"enumDescriptions,omitempty"`
+	SessionMutable   bool     `json:"sessionMutable,omitempty"`
+}
+
+type configState struct {
+	Schema configSchema      `json:"schema"`
+	Values map[string]string `json:"values"`
+}
+
+// snapshot is a channel's state at a sequence number.
+type snapshot struct {
+	Resource string `json:"resource"`
+	State    any    `json:"state"`
+	FromSeq  uint64 `json:"fromSeq"`
+}
+
+type sessionState struct {
+	Provider           string             `json:"provider"`
+	Title              string             `json:"title"`
+	Status             uint32             `json:"status"`
+	Activity           string             `json:"activity,omitempty"`
+	WorkingDirectories []string           `json:"workingDirectories,omitempty"`
+	Lifecycle          string             `json:"lifecycle"`
+	ActiveClients      []json.RawMessage  `json:"activeClients"`
+	Chats              []chatHead         `json:"chats"`
+	DefaultChat        string             `json:"defaultChat"`
+	Config             configState        `json:"config"`
+	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
+	Meta               map[string]ownerID `json:"_meta,omitempty"`
+}
+
+// ownerID is who a session belongs to, under the host's own key of _meta.
+type ownerID struct {
+	Front string `json:"front"`
+	Name  string `json:"name,omitempty"`
+}
+
+// chatHead is what lists and chats share.
+type chatHead struct {
+	Resource      string      `json:"resource"`
+	Title         string      `json:"title"`
+	Status        uint32      `json:"status"`
+	Activity      string      `json:"activity,omitempty"`
+	ModifiedAt    string      `json:"modifiedAt"`
+	Origin        *chatOrigin `json:"origin,omitempty"`
+	Interactivity string      `json:"interactivity,omitempty"`
+}
+
+type chatOrigin struct {
+	Kind       string `json:"kind"`
+	Chat       string `json:"chat,omitempty"`
+	TurnID     string `json:"turnId,omitempty"`
+	ToolCallID string `json:"toolCallId,omitempty"`
+}
+
+type chatState struct {
+	chatHead
+	Turns           []turnShape      `json:"turns"`
+	TurnsNextCursor string           `json:"turnsNextCursor,omitempty"`
+	ActiveTurn      *turnShape       `json:"activeTurn,omitempty"`
+	SteeringMessage *pendingMessage  `json:"steeringMessage,omitempty"`
+	QueuedMessages  []pendingMessage `json:"queuedMessages,omitempty"`
+	Draft           json.RawMessage  `json:"draft,omitempty"`
+}
+
+type pendingMessage struct {
+	ID      string          `json:"id"`
+	Message json.RawMessage `json:"message"`
+}
+
+// turnShape is a running turn, or a finished one with Duration and State.
+type turnShape struct {
+	ID            string          `json:"id"`
+	StartedAt     string          `json:"startedAt"`
+	Duration      *int64          `json:"duration,omitempty"`
+	Message       json.RawMessage `json:"message"`
+	ResponseParts []any           `json:"responseParts"`
+	Usage         *usageShape     `json:"usage,omitempty"`
+	State         string          `json:"state,omitempty"`
+}
+
+type messageShape struct {
+	Text        string            `json:"text"`
+	Origin      kindOnly          `json:"origin"`
+	Attachments []attachmentShape `json:"attachments,omitempty"`
+	Model       *modelSelection   `json:"model,omitempty"`
+}
+
+type kindOnly struct {
+	Kind string `json:"kind"`
+}
+
+type modelSelection struct {
+	ID     string                     `json:"id"`
+	Config map[string]json.RawMessage `json:"config,omitempty"`
+}
+
+type attachmentShape struct {
+	Type                string `json:"type"`
+	Label               string `json:"label"`
+	DisplayKind         string `json:"displayKind,omitempty"`
+	ModelRepresentation string `json:"modelRepresentation,omitempty"`
+	Data                string `json:"data,omitempty"`
+	ContentType         string `json:"contentType,omitempty"`
+	URI                 string `json:"uri,omitempty"`
+}
+
+type usageShape struct {
+	InputTokens     int64          `json:"inputTokens"`
+	OutputTokens    int64          `json:"outputTokens"`
+	Model           string         `json:"model,omitempty"`
+	CacheReadTokens int64          `json:"cacheReadTokens,omitempty"`
+	Meta            map[string]any `json:"_meta,omitempty"`
+}
+
+type textPart struct {
+	Kind    string `json:"kind"` // markdown or reasoning
+	ID      string `json:"id"`
+	Content string `json:"content"`
+}
+
+type noticePart struct {
+	Kind    string         `json:"kind"`
+	Content string         `json:"content"`
+	Meta    map[string]any `json:"_meta,omitempty"`
+}
+
+type refPart struct {
+	Kind        string `json:"kind"`
+	URI         string `json:"uri"`
+	ContentType string `json:"contentType,omitempty"`
+	SizeHint    int64  `json:"sizeHint,omitempty"`
+}
+
+type errorPart struct {
+	Kind  string    `json:"kind"`
+	Error errorInfo `json:"error"`
+}
+
+type errorInfo struct {
+	ErrorType string `json:"errorType"`
+	Message   string `json:"message"`
+}
+
+type inputPart struct {
+	Kind     string       `json:"kind"`
+	Request  inputRequest `json:"request"`
+	Response string       `json:"response,omitempty"`
+}
+
+type inputRequest struct {
+	ID        string                     `json:"id"`
+	Message   string                     `json:"message,omitempty"`
+	Questions []inputQuestion            `json:"questions,omitempty"`
+	Answers   map[string]json.RawMessage `json:"answers,omitempty"`
+}
+
+type inputQuestion struct {
+	ID                 string        `json:"id"`
+	Kind               string        `json:"kind"`
+	Title              string        `json:"title,omitempty"`
+	Message            string        `json:"message"`
+	Required           bool          `json:"required,omitempty"`
+	Format             string        `json:"format,omitempty"`
+	Options            []inputOption `json:"options,omitempty"`
+	AllowFreeformInput bool          `json:"allowFreeformInput,omitempty"`
+}
+
+type inputOption struct {
+	ID          string `json:"id"`
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty"`
+}
+
+type toolPart struct {
+	Kind     string   `json:"kind"`
+	ToolCall toolCall `json:"toolCall"`
+}
+
+// toolCall has the keys of all states; each state fills its own.
+type toolCall struct {
+	Status            string            `json:"status"`
+	ToolCallID        string            `json:"toolCallId"`
+	ToolName          string            `json:"toolName"`
+	DisplayName       string            `json:"displayName"`
+	Contributor       *contributor      `json:"contributor,omitempty"`
+	Meta              map[string]string `json:"_meta,omitempty"`
+	PartialInput      string            `json:"partialInput,omitempty"`
+	InvocationMessage *string           `json:"invocationMessage,omitempty"`
+	ToolInput         *string           `json:"toolInput,omitempty"`
+	ConfirmationTitle string            `json:"confirmationTitle,omitempty"`
+	Edits             *editList         `json:"edits,omitempty"`
+	Editable          bool              `json:"editable,omitempty"`
+	Options           []confirmOption   `json:"options,omitempty"`
+	Confirmed         string            `json:"confirmed,omitempty"`
+	Content           []any             `json:"content,omitempty"`
+	Reason            string            `json:"reason,omitempty"`
+	ReasonMessage     string            `json:"reasonMessage,omitempty"`
+	toolResultFields
+}
+
+type toolResultFields struct {
+	Success          *bool      `json:"success,omitempty"`
+	PastTenseMessage *string    `json:"pastTenseMessage,omitempty"`
+	Error            *toolError `json:"error,omitempty"`
+}
+
+type toolError struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+}
+
+type contributor struct {
+	Kind            string `json:"kind"`
+	ClientID        string `json:"clientId,omitempty"`
+	CustomizationID string `json:"customizationId,omitempty"`
+}
+
+type confirmOption struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Kind  string `json:"kind"`
+	Group int    `json:"group"`
+}
+
+type editList struct {
+	Items []fileEdit `json:"items"`
+}
+
+type fileEdit struct {
+	Type   string     `json:"type,omitempty"` // "fileEdit" in a result
+	Before *editSide  `json:"before,omitempty"`
+	After  *editSide  `json:"after,omitempty"`
+	Diff   *editStats `json:"diff,omitempty"`
+}
+
+type editSide struct {
+	URI     string     `json:"uri"`
+	Content contentRef `json:"content"`
+}
+
+type contentRef struct {
+	URI         string `json:"uri"`
+	SizeHint    int64  `json:"sizeHint,omitempty"`
+	ContentType string `json:"contentType,omitempty"`
+}
+
+type editStats struct {
+	Added   int `json:"added"`
+	Removed int `json:"removed"`
+}
+
+type textContent struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type subagentContent struct {
+	Type      string `json:"type"`
+	Resource  string `json:"resource"`
+	Title     string `json:"title"`
+	AgentName string `json:"agentName,omitempty"`
+}
+
+// inputNeeded is an entry of a session's list of open requests.
+type inputNeeded struct {
+	Kind     string        `json:"kind"`
+	ID       string        `json:"id"`
+	Chat     string        `json:"chat"`
+	TurnID   string        `json:"turnId,omitempty"`
+	ClientID string        `json:"clientId,omitempty"`
+	Request  *inputRequest `json:"request,omitempty"`
+	ToolCall *toolCall     `json:"toolCall,omitempty"`
+}
+
+// sessionRow is a session in the list.
+type sessionRow struct {
+	Resource           string    `json:"resource"`
+	Provider           string    `json:"provider"`
+	Title              string    `json:"title"`
+	Status             uint32    `json:"status"`
+	CreatedAt          string    `json:"createdAt"`
+	ModifiedAt         string    `json:"modifiedAt"`
+	WorkingDirectories []string  `json:"workingDirectories,omitempty"`
+	Chats              []chatRow `json:"chats,omitempty"`
+	DefaultChat        string    `json:"defaultChat,omitempty"`
+}
+
+type chatRow struct {
+	Resource      string      `json:"resource"`
+	Title         string      `json:"title"`
+	Origin        *chatOrigin `json:"origin,omitempty"`
+	Interactivity string      `json:"interactivity,omitempty"`
+	Status        uint32      `json:"status,omitempty"`
+}

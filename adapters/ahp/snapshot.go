@@ -1,0 +1,181 @@
+package ahp
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// taken is a snapshot with where its channel goes on.
+type taken struct {
+	snapshot
+	ch   *channel
+	pos  uint64 // of the first frame that is not in the snapshot
+	held held
+}
+
+// take makes a snapshot of a channel as it is now. turns is how many finished
+// turns of a chat it should have.
+func (f *Front) take(ctx context.Context, uri string, turns int) (taken, error) {
+	if uri == rootURI {
+		return f.root.take(), nil
+	}
+	p, err := f.find(ctx, uri)
+	if err != nil {
+		return taken{}, err
+	}
+	for {
+		l, err := f.project(ctx, p.session)
+		if err != nil {
+			return taken{}, err
+		}
+		t, gone, err := l.snapshot(ctx, uri, p, turns)
+		if !gone {
+			return t, err
+		}
+		if err := ctx.Err(); err != nil {
+			return taken{}, err
+		}
+	}
+}
+
+// snapshot makes the snapshot of one of the session's channels. gone says that the
+// projection ended meanwhile and another one must be asked.
+func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t taken, gone bool, err error) {
+	var turns []*state.Turn
+	count := -1
+	for {
+		l.mu.Lock()
+		if l.gone {
+			l.mu.Unlock()
+			return t, true, nil
+		}
+		if p.chat.IsNil() {
+			break
+		}
+		c := l.st.Chat(p.chat)
+		if c == nil {
+			l.mu.Unlock()
+			return t, false, notFound(uri)
+		}
+		if c.Count == count {
+			break
+		}
+		count = c.Count
+		sess := l.sess
+		l.mu.Unlock()
+		// Finished turns do not change: they are read without the lock.
+		if turns, err = sess.Turns(ctx, p.chat, count, limit); err != nil {
+			return t, false, err
+		}
+	}
+	defer l.mu.Unlock()
+	s := l.stream(uri, p)
+	r := l.renderer(p.speller)
+	t.ch, t.held = s.ch, held{ch: s.ch, session: l.id, chat: p.chat}
+	t.Resource = uri
+	if p.chat.IsNil() {
+		t.State = l.sessionState(r)
+	} else {
+		t.State = l.chatState(r, uri, l.st.Chat(p.chat), turns)
+	}
+	t.FromSeq, t.pos = l.front.journal.now()
+	return t, false, nil
+}
+
+func (l *live) sessionState(r *renderer) sessionState {
+	info := &l.st.Info
+	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), WorkingDirectories: dirURIs(info.Dirs),
+		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatHead{}, DefaultChat: r.chatURI(l.st.Default),
+		Config: l.front.configOf(info), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
+	if c := l.st.DefaultChat(); c != nil {
+		s.Activity = doing(c)
+	}
+	for _, c := range l.st.Chats {
+		s.Chats = append(s.Chats, r.head(c, l.chatView(c.ID).read))
+	}
+	for _, i := range l.st.Open {
+		if n := r.needs(i); n != nil {
+			s.InputNeeded = append(s.InputNeeded, *n)
+		}
+	}
+	return s
+}
+
+func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.Turn) chatState {
+	s := chatState{chatHead: r.head(c, l.chatView(c.ID).read), Turns: make([]turnShape, len(turns)), Draft: draft(c.Draft)}
+	s.Resource = uri
+	for i, t := range turns {
+		s.Turns[i] = r.finished(t)
+	}
+	if len(turns) > 0 && turns[0].Number > 0 {
+		s.TurnsNextCursor = strconv.Itoa(turns[0].Number)
+	}
+	if c.Active != nil {
+		s.ActiveTurn = r.running(c.Active)
+	}
+	if n := len(c.Steering); n > 0 {
+		m := &c.Steering[n-1]
+		s.SteeringMessage = &pendingMessage{messageID(m), message(m)}
+	}
+	for i := range c.Queue {
+		s.QueuedMessages = append(s.QueuedMessages, pendingMessage{messageID(&c.Queue[i]), message(&c.Queue[i])})
+	}
+	return s
+}
+
+// row makes a session of the list.
+func row(sum *host.Summary, uri string) sessionRow {
+	info := &sum.Info
+	sp := speller{uri}
+	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
+		CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
+		DefaultChat: sp.chat(sum.Default, sum.Default, nil)}
+	name := func(chat id.ID) string {
+		for i := range sum.Chats {
+			if sum.Chats[i].Info.ID == chat {
+				return sp.chat(chat, sum.Default, sum.Chats[i].Info.Aliases)
+			}
+		}
+		return sp.chat(chat, sum.Default, nil)
+	}
+	for i := range sum.Chats {
+		c := &sum.Chats[i]
+		o := &chatOrigin{Kind: "user"}
+		switch c.Info.Origin.Kind {
+		case event.OriginSubagent:
+			o = &chatOrigin{Kind: "tool", Chat: name(c.Info.Origin.Chat), ToolCallID: c.Info.Origin.Call}
+		case event.OriginFork:
+			o = &chatOrigin{Kind: "fork", Chat: name(c.Info.Origin.Chat), TurnID: c.Info.Origin.Turn.String()}
+		case event.OriginSide:
+			o = &chatOrigin{Kind: "sideChat", Chat: name(c.Info.Origin.Chat), TurnID: c.Info.Origin.Turn.String()}
+		}
+		r.Chats = append(r.Chats, chatRow{Resource: name(c.Info.ID), Title: chatTitle(&c.Info, info, sum.Default), Origin: o,
+			Interactivity: interactivity(c.Info.Origin), Status: status(c.Status, c.Info.Unread, c.Info.Archived)})
+	}
+	return r
+}
+
+// status makes the bits of a summary.
+func status(s host.Status, unread, archived bool) uint32 {
+	bits := uint32(1)
+	switch s {
+	case host.Running:
+		bits = 8
+	case host.AwaitingApproval, host.AwaitingQuestion:
+		bits = 24
+	case host.Failed:
+		bits = 2
+	}
+	if !unread {
+		bits |= 32
+	}
+	if archived {
+		bits |= 64
+	}
+	return bits
+}
