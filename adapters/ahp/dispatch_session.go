@@ -154,11 +154,12 @@ func (a *action) configure(ctx context.Context) error {
 		return err
 	}
 	st, _ := a.current()
-	base := st.Info.Settings
-	if p.Replace {
-		base = event.Settings{Mode: base.Mode}
+	for key := range configValues(st.Info.Settings) {
+		if _, named := p.Config[key]; p.Replace && !named {
+			return refusal("a replacement must name the setting " + key)
+		}
 	}
-	settings, err := settingsFrom(base, p.Config, a.conn.front.schemaOf(st.Info.Backend), true)
+	settings, err := settingsFrom(st.Info.Settings, p.Config, a.conn.front.schemaOf(st.Info.Backend), true)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/gorilla/websocket"
 	"go.uber.org/goleak"
 
-	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/adapters/ahp/reduce"
+	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/store"
@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // gateway is a front over a real host with the demo agent, on a real socket.
 type gateway struct {

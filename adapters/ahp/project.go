@@ -10,7 +10,6 @@ import (
 
 // The actions this host says, as far as they are more than one key.
 
-
 type turnAction struct {
 	Type   string `json:"type"`
 	TurnID string `json:"turnId"`

@@ -398,6 +398,9 @@ func TestClientToolRunsAtItsClient(t *testing.T) {
 	if i.Client.Client != "t1" || string(i.Input) != `{"q":1}` {
 		t.Errorf("asked for %+v", i)
 	}
+	if tool := s.State().DefaultChat().Active.Part(i.Part).Tool; tool.Client.Client != "t1" {
+		t.Errorf("the call does not say whose it is: %+v", tool)
+	}
 	if err := s.Resolve(f.ctx(), i.ID, event.Resolution{Outcome: event.Completed, By: tester, Output: "42"}); err != nil {
 		t.Fatal(err)
 	}
