@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/adapters/ahp"
 	"github.com/polyhost/polyhost/adapters/bae"
 	"github.com/polyhost/polyhost/adapters/cognitio"
 	"github.com/polyhost/polyhost/adapters/console"
@@ -31,6 +32,7 @@ type entry struct {
 // opened apart.
 var fronts = []entry{
 	{name: "snowpea", port: 0, listeners: []string{""}, open: snowpea.New, secret: "token"},
+	{name: "ahp", port: 1, listeners: []string{""}, open: ahp.New, secret: "ahp.token"},
 	{name: "zidane", port: 2, listeners: []string{""}, open: zidane.New, secret: "zidane.token"},
 	{name: "cognitio", port: 3, listeners: []string{""}, open: cognitio.New, secret: "cognitio.password"},
 	{name: "bae", port: 4, listeners: []string{"", "admin"}, open: bae.New, secret: bae.KeysFile, rotate: bae.RotateKeys},
