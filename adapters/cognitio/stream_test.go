@@ -82,6 +82,7 @@ func TestDeltasAreJSONWhateverTheTextIs(t *testing.T) {
 func TestAStalledStreamHoldsUpNobodyAndIsCutOff(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
+	g.f.streams.patience = time.Second
 	u, _ := url.Parse(g.url)
 	conn, err := net.Dial("tcp", u.Host)
 	if err != nil {
@@ -100,8 +101,8 @@ func TestAStalledStreamHoldsUpNobodyAndIsCutOff(t *testing.T) {
 	}
 	ses := g.session()
 	other := g.request("GET", "/event", nil)
-	// More than the socket, the queue and the topic hold for one client.
-	g.prompt(ses, "stream 250 60000")
+	// More than the sockets hold for one client.
+	g.prompt(ses, "stream 130 60000 5")
 	deltas, in := 0, bufio.NewReaderSize(other.Body, 64<<10)
 	for {
 		// Only the beginning of a line is looked at: it says what it is.
@@ -113,10 +114,10 @@ func TestAStalledStreamHoldsUpNobodyAndIsCutOff(t *testing.T) {
 			break
 		}
 		if err != nil && err != bufio.ErrBufferFull {
-			t.Fatal(err)
+			t.Fatalf("after %d deltas: %v", deltas, err)
 		}
 	}
-	if deltas != 250 {
+	if deltas != 130 {
 		t.Errorf("the other client got %d deltas", deltas)
 	}
 	until(t, "the stalled stream is cut off", func() bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/outbox"
@@ -55,6 +56,9 @@ type channel struct {
 // publish at the same time; the lock gives frames their positions. A topic
 // lives as long as somebody listens to it.
 type streams struct {
+	// patience is how long a client may take no bytes.
+	patience time.Duration
+
 	mu     sync.Mutex
 	pos    uint64
 	topics map[channel]*listened
@@ -69,7 +73,7 @@ type listened struct {
 }
 
 func newStreams() *streams {
-	return &streams{topics: map[channel]*listened{}, open: map[*outbox.Outbox]struct{}{}}
+	return &streams{patience: streamWrite, topics: map[channel]*listened{}, open: map[*outbox.Outbox]struct{}{}}
 }
 
 // heard reports whether anybody listens at all.
@@ -164,7 +168,7 @@ func (f *server) stream(w http.ResponseWriter, r *http.Request, c channel) {
 	if c.global {
 		hello = everywhere.global(hello)
 	}
-	err = sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: streamWrite}, out)
+	err = sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: f.streams.patience}, out)
 	f.log.Debug("stream ended", "global", c.global, "directory", c.dir, "err", err)
 }
 
