@@ -289,7 +289,8 @@ func (f *Front) listKeys(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Front) deleteKey(w http.ResponseWriter, r *http.Request) {
-	k, err := f.registry.revoke(r.Context(), chi.URLParam(r, "id"))
+	id := chi.URLParam(r, "id")
+	k, err := f.registry.revoke(r.Context(), id, id == f.defaults.ClientID)
 	if err != nil {
 		f.writeError(w, registryError(err))
 		return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/store"
 )
 
 // defaults are the profile and keys that the first start makes. Their file is
@@ -95,13 +96,12 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 	if _, ok := r.profile(d.Profile); !ok {
 		now := time.Now()
 		p := profile{ID: d.Profile, Name: "default", Primary: defaultProvider, Allowed: []string{anyTool}, CreatedAt: now, UpdatedAt: now}
-		if err := r.saveProfile(ctx, p); errors.Is(err, errNameTaken) {
+		err := r.saveProfile(ctx, p)
+		if errors.Is(err, errNameTaken) {
 			p.Name = "default " + d.Profile
 			err = r.saveProfile(ctx, p)
-			if err != nil {
-				return err
-			}
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -116,6 +116,13 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 		if have, ok := r.key(k.record.ID); ok && have.Digest == digestOf(k.plain) {
 			r.verified.add(k.plain, have.Hash)
 			continue
+		}
+		_, err := r.kv.Get(ctx, retiredKey+digestOf(k.plain))
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
 		}
 		if _, _, err := r.putKey(ctx, k.record, k.plain); err != nil {
 			return err

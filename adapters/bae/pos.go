@@ -76,7 +76,10 @@ func parseCursor(ses id.ID, s string) (position, bool) {
 		return position{}, false
 	}
 	p.anchor = p.seq - back
-	return p, p.bytes(ses) == b
+	if p.bytes(ses) != b {
+		return position{}, false
+	}
+	return p, true
 }
 
 func put40(b []byte, v uint64) {

@@ -50,7 +50,6 @@ type clientKey struct {
 	Hash      string    `json:"hash"`
 	Profile   string    `json:"profile_id,omitempty"`
 	Admin     bool      `json:"admin,omitempty"`
-	Revoked   bool      `json:"revoked,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	UsedAt    time.Time `json:"used_at,omitzero"`
 }
@@ -86,6 +85,7 @@ const (
 	sessionKeyKey = "session/"
 	listsKey      = "tools/"
 	auditKey      = "audit/"
+	retiredKey    = "retired/" // digests of default keys that were revoked
 	scanBatch     = 500
 )
 
@@ -166,7 +166,7 @@ func (r *registry) deleteProfile(ctx context.Context, id string) error {
 		return errUnknown
 	}
 	for _, k := range r.keys {
-		if k.Profile == id && !k.Revoked {
+		if k.Profile == id {
 			return errKeyInUse
 		}
 	}
@@ -187,26 +187,34 @@ func (r *registry) putKey(ctx context.Context, k clientKey, plain string) (clien
 	k.Prefix, k.Digest, k.Hash = plain[:shownPrefix], digestOf(plain), hashKey(plain, r.set.keyCost)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.keys) >= maxKeys {
+	if len(r.keys) >= maxKeys && r.keys[k.ID] == nil {
 		return k, "", errTooMany
 	}
 	if err := r.kv.Set(ctx, clientKeyKey+k.ID, mustJSON(k)); err != nil {
 		return k, "", err
+	}
+	if old := r.keys[k.ID]; old != nil {
+		delete(r.digests, old.Digest)
 	}
 	r.keys[k.ID], r.digests[k.Digest] = &k, &k
 	r.verified.add(plain, k.Hash)
 	return k, plain, nil
 }
 
-// revoke ends a client key; it returns the key as it was.
-func (r *registry) revoke(ctx context.Context, id string) (clientKey, error) {
+// revoke ends a client key; it returns the key as it was. A default key stays
+// revoked at the next start.
+func (r *registry) revoke(ctx context.Context, id string, isDefault bool) (clientKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.keys[id]
-	if k == nil || k.Revoked || k.Admin {
+	if k == nil || k.Admin {
 		return clientKey{}, errUnknown
 	}
-	if err := r.kv.Delete(ctx, clientKeyKey+id); err != nil {
+	var put []store.KV
+	if isDefault {
+		put = []store.KV{{Key: retiredKey + k.Digest, Value: []byte("1")}}
+	}
+	if err := r.kv.Update(ctx, put, []string{clientKeyKey + id}); err != nil {
 		return clientKey{}, err
 	}
 	gone := *k

@@ -1,0 +1,197 @@
+package bae
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/polyhost/polyhost/core/host"
+)
+
+func TestSubscriptionsReplayAndGoOnWithoutGapOrRepeat(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	a := g.open(nil).register()
+	a.send("say one")
+	a.send("say two")
+	b := g.join(a.ses, nil)
+	log := ids(a.log())
+	other := g.open(nil)
+	from := b.begin("session.subscribe", obj{"since_event_id": log[2]})
+	foreign := b.begin("session.subscribe", obj{"since_event_id": ids(other.log())[0]})
+	empty := b.begin("session.subscribe", obj{"since_event_id": ""})
+	live := b.begin("session.subscribe", obj{"since_event_id": 5})
+	defer func() {
+		for _, s := range []*stream{from, foreign, empty, live} {
+			s.close()
+		}
+	}()
+	read := func(s *stream, n int) (out []string) {
+		for range n {
+			out = append(out, s.next()["params"].(obj)["id"].(string))
+		}
+		return out
+	}
+	want(t, "since", read(from, len(log)-3), log[3:])
+	want(t, "foreign id", read(foreign, len(log)), log)
+	want(t, "empty id", read(empty, len(log)), log)
+	live.quiet()
+	want(t, "no event for it", ids(a.log()), log)
+
+	a.send("write f x\nsay three")
+	news := ids(a.log())[len(log):]
+	for _, s := range []*stream{from, foreign, empty, live} {
+		want(t, "live", read(s, len(news)), news)
+	}
+	running := a.begin("session.sendMessage", msg("sleep 60000"))
+	defer running.close()
+	running.until("provider.request")
+	want(t, "unsubscribe", a.result("session.unsubscribe", obj{}), obj{"unsubscribed": true})
+	for _, s := range []*stream{from, foreign, empty, live} {
+		rest := s.rest()
+		want(t, "what came before the end", types(rest), "[client.message.send provider.request]")
+	}
+	running.quiet()
+}
+
+func TestASubscriptionThatBeginsInTheMiddleOfATurnMissesNothing(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	script := strings.Repeat("read nothing\nsay x\n", 40)
+	s := c.begin("session.sendMessage", msg(script))
+	s.until("mcp.request")
+	watch := c.begin("session.subscribe", obj{"since_event_id": ""})
+	defer watch.close()
+	s.rest()
+	log := ids(c.log())
+	var got []string
+	for range log {
+		got = append(got, watch.next()["params"].(obj)["id"].(string))
+	}
+	want(t, "events", got, log)
+	if sorted := slices.Sorted(slices.Values(log)); !slices.Equal(sorted, log) || len(slices.Compact(sorted)) != len(log) {
+		t.Error("event ids do not rise")
+	}
+}
+
+func TestEveryPageAndCursorGivesTheSameLog(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(obj{"tools": tool("t")}).register()
+	c.send("say a\nread x\ncall t {}")
+	c.send("never mind")
+	c.send("say b")
+	get := func(query string) obj { return g.do("GET", c.path("/events"+query), c.key, nil).json(t) }
+	whole := get("?limit=500")
+	if whole["next_cursor"] != nil {
+		t.Fatalf("a next page of %v", whole["next_cursor"])
+	}
+	all := whole["items"].([]any)
+	for limit := 1; limit <= len(all); limit++ {
+		var got []any
+		for cursor, pages := "", 0; ; pages++ {
+			p := get("?limit=" + string(mustJSON(limit)) + "&cursor=" + cursor)
+			got = append(got, p["items"].([]any)...)
+			if p["next_cursor"] == nil {
+				break
+			}
+			cursor = p["next_cursor"].(string)
+		}
+		want(t, "pages", string(mustJSON(got)), string(mustJSON(all)))
+	}
+	full := get("?limit=" + string(mustJSON(len(all))))
+	want(t, "a last page that is full", full["next_cursor"], nil)
+	for _, q := range []string{"?limit=0", "?limit=-1", "?limit=x", "?cursor=42", "?cursor=zz", "?limit=-99999999999999999999",
+		"?cursor=" + strings.TrimPrefix(ids(g.open(nil).log())[0], "evt_")} {
+		r := g.do("GET", c.path("/events"+q), c.key, nil)
+		want(t, q, []any{r.status, r.json(t)["type"]}, "[400 bad_request]")
+	}
+}
+
+func TestTheLogIsTheSameAfterARestart(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(obj{"tools": tool("t")}).register()
+	c.send("say a\nwrite f x")
+	c.send([]obj{{"type": "text", "text": "call t {}"}})
+	c.send("say b")
+	c.result("session.reportLocalSandbox", obj{"state": "running", "image": "i"})
+	before := string(mustJSON(c.log()))
+	g.stop()
+	again := start(t, options{store: g.store.Reopen(), home: g.home})
+	c.g = again
+	want(t, "log", string(mustJSON(c.log())), before)
+	want(t, "keys", again.f.defaults, g.f.defaults)
+	want(t, "drivers", again.do("GET", c.path("/participants"), c.key, nil).json(t)["drivers"], []any{})
+	want(t, "not registered any more", c.code("session.sendMessage", msg("x")), codeDriver)
+	want(t, "goes on", text(c.register().send("say c")["message"]), "c")
+}
+
+func TestDefaultKeysAreReplacedAndRevokedForGood(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	old := g.f.defaults
+	g.stop()
+	if err := RotateKeys(g.home); err != nil {
+		t.Fatal(err)
+	}
+	g = start(t, options{store: g.store.Reopen(), home: g.home})
+	want(t, "old key", g.do("POST", g.url+"/api/v1/sessions", old.Client, nil).status, 401)
+	want(t, "old admin key", g.do("GET", g.admin+"/admin/v1/keys", old.Admin, nil).status, 401)
+	want(t, "ids", []any{g.f.defaults.ClientID, g.f.defaults.AdminID}, []any{old.ClientID, old.AdminID})
+	g.open(nil)
+	want(t, "revoke", g.do("DELETE", g.admin+"/admin/v1/keys/"+old.ClientID, g.f.defaults.Admin, nil).status, 204)
+	g.stop()
+	g = start(t, options{store: g.store.Reopen(), home: g.home})
+	want(t, "revoked key", g.do("POST", g.url+"/api/v1/sessions", g.f.defaults.Client, nil).status, 401)
+	e, err := g.f.Bound(map[string]string{"": "127.0.0.1:1", "admin": "127.0.0.1:2"})
+	want(t, "endpoint", e, endpoint{"http://127.0.0.1:1", "", "http://127.0.0.1:2", g.f.defaults.Admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADeletedSessionIsGone(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	watch := c.begin("session.subscribe", obj{})
+	if err := g.host.DeleteSession(t.Context(), mustSession(t, c), snowpea); err != nil {
+		t.Fatal(err)
+	}
+	watch.rest()
+	eventually(t, "key gone", func() bool { return g.do("GET", c.path("/events"), c.key, nil).status == 401 })
+	want(t, "join", g.do("POST", c.path("/join"), g.f.defaults.Client, nil).status, 404)
+}
+
+func TestAClosedSessionStillReplays(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	c.send("say a")
+	g.do("DELETE", c.path(""), c.key, nil)
+	lines := c.call("session.subscribe", obj{"since_event_id": ""})
+	want(t, "replay", ids(lines), ids(c.log()))
+	// Another front may open it again: then it takes turns again.
+	prompt(t, g.session(c), host.Prompt{Text: "say b", By: snowpea})
+	eventually(t, "open again", func() bool {
+		lines := c.call("session.registerDriver", obj{})
+		return lines[0]["result"] != nil
+	})
+}
+
+func TestStoppingEndsStreamsAndGivesResults(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	watch := c.begin("session.subscribe", obj{})
+	s := c.begin("session.sendMessage", msg("say so far\nsleep 60000"))
+	s.until("provider.request")
+	g.stop()
+	watch.rest()
+	lines := s.rest()
+	if last := lines[len(lines)-1]; last["result"] == nil && last["error"] == nil {
+		t.Errorf("no terminal object: %v", last)
+	}
+}
