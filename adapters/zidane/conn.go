@@ -29,13 +29,17 @@ type conn struct {
 	mu     sync.Mutex
 	feed   *fanout.Attachment
 	ended  bool
-	turns  map[*jsonrpc.Request]turn // of prompts that were read and not yet handled
-	lastIn chan struct{}             // closed when the newest of them was handed over
+	turns  map[*jsonrpc.Request]turn   // of prompts that were read and not yet handled
+	lastIn chan struct{}               // closed when the newest of them was handed over
+	drafts map[string]*jsonrpc.Request // the newest draft of each session
 }
 
 // turn keeps prompts in the order they were read: each waits for the one
 // before to be handed to the core.
 type turn struct{ before, done chan struct{} }
+
+// stopping is the close reason when the server goes away.
+const stopping = "the server is stopping"
 
 // tooFarBehind is the close reason of a client that does not keep up.
 const tooFarBehind = "too far behind: reconnect and call sessions.resume"
@@ -43,10 +47,8 @@ const tooFarBehind = "too far behind: reconnect and call sessions.resume"
 // serve runs a connection until it ends.
 func (f *Front) serve(ctx context.Context, socket *ws.Conn) {
 	c := &conn{f: f, ws: socket, by: event.Actor{Front: Name, Client: id.New().String(), Name: Name},
-		scope: scopeAdmin, turns: map[*jsonrpc.Request]turn{}}
-	if !f.enter(c) {
-		socket.Close(ws.CloseGoingAway, "the server is stopping")
-	}
+		scope: scopeAdmin, turns: map[*jsonrpc.Request]turn{}, drafts: map[string]*jsonrpc.Request{}}
+	f.enter(c)
 	c.peer = jsonrpc.NewPeer(context.WithoutCancel(ctx), jsonrpc.Options{
 		Send: c.send, Handle: c.handle, Preempt: c.preempt, Serial: serial, MapError: mapError,
 		Busy: failed("Too many requests at once."), MaxInFlight: maxInFlight,
@@ -63,13 +65,24 @@ func (f *Front) serve(ctx context.Context, socket *ws.Conn) {
 	f.leave(c)
 }
 
-// enter counts a connection in, unless the server is stopping.
-func (f *Front) enter(c *conn) bool {
+// begin counts a connection that is about to be opened, unless the server is
+// stopping; its end must be counted with f.wg.
+func (f *Front) begin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wg.Add(1)
-	f.conns[c] = struct{}{}
+	if !f.draining {
+		f.wg.Add(1)
+	}
 	return !f.draining
+}
+
+func (f *Front) enter(c *conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns[c] = struct{}{}
+	if f.draining {
+		c.ws.Close(ws.CloseGoingAway, stopping)
+	}
 }
 
 // leave takes back what the connection held.
@@ -79,7 +92,6 @@ func (f *Front) leave(c *conn) {
 	f.mu.Lock()
 	delete(f.conns, c)
 	f.mu.Unlock()
-	f.wg.Done()
 }
 
 // send queues an answer. A peer that leaves no room for it is cut.
@@ -128,8 +140,11 @@ func (c *conn) preempt(_ context.Context, r *jsonrpc.Request) (bool, any, error)
 		if !c.greeted.Load() {
 			return true, nil, jsonrpc.Errorf(codeHandshakeRequired, "Handshake required: send ipc.hello first.")
 		}
-		if prompts[r.Method] {
+		switch {
+		case prompts[r.Method]:
 			c.lineUp(r)
+		case r.Method == "drafts.set":
+			c.noteDraft(r)
 		}
 		return false, nil, nil
 	}
@@ -164,6 +179,28 @@ func (c *conn) inTurn(ctx context.Context, r *jsonrpc.Request) (done func()) {
 		}
 	}
 	return sync.OnceFunc(func() { close(t.done) })
+}
+
+// noteDraft remembers the newest draft of each session, so that those typed
+// before it need not be stored.
+func (c *conn) noteDraft(r *jsonrpc.Request) {
+	var p ref
+	if r.Decode(&p) == nil && len(p.SessionID) <= maxShownID {
+		c.mu.Lock()
+		c.drafts[p.SessionID] = r
+		c.mu.Unlock()
+	}
+}
+
+// newestDraft reports whether no newer draft of the session was read since.
+func (c *conn) newestDraft(session string, r *jsonrpc.Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	newest := c.drafts[session]
+	if newest == r {
+		delete(c.drafts, session)
+	}
+	return newest == r
 }
 
 // handle runs one request.

@@ -156,7 +156,7 @@ func (f *Front) Drain(ctx context.Context) {
 	f.mu.Lock()
 	f.draining = true
 	for c := range f.conns {
-		c.ws.Close(ws.CloseGoingAway, "the server is stopping")
+		c.ws.Close(ws.CloseGoingAway, stopping)
 	}
 	f.mu.Unlock()
 	done := make(chan struct{})

@@ -54,6 +54,11 @@ func (f *Front) upgrade(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, http.StatusUnauthorized, guard.WrongToken(), "Unauthorized")
 		return
 	}
+	if !f.begin() {
+		answer(w, http.StatusServiceUnavailable, "Service Unavailable")
+		return
+	}
+	defer f.wg.Done()
 	socket, err := ws.Upgrade(w, r, ws.Options{ReadLimit: readLimitBefore, PingEvery: pingEvery,
 		Subprotocols: []string{subprotocol}, Logger: f.log})
 	if err != nil {

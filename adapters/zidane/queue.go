@@ -155,9 +155,13 @@ func draftsSet(ctx context.Context, c *call, p struct {
 	ref
 	Text *string `json:"text" jsonx:"required"`
 }) (any, error) {
+	newest := c.conn.newestDraft(p.SessionID, c.req)
 	s, chat, err := c.session(ctx, p.SessionID)
 	if err != nil {
 		return nil, err
+	}
+	if !newest {
+		return okResult{true}, nil // the last one wins
 	}
 	return okResult{true}, s.SetDraft(ctx, chat, &event.DraftChanged{By: c.conn.by, Text: *p.Text})
 }
