@@ -130,8 +130,8 @@ func (c *Client) tailOnce(ctx context.Context, session string, after *uint64, fo
 		return refusal
 	}
 	err := s.SubscribeRawWithContext(ctx, func(m *sseclient.Event) {
-		if len(m.Data) == 0 || context.Cause(ctx) != nil {
-			return
+		if !json.Valid(m.Data) || context.Cause(ctx) != nil {
+			return // the last piece of a stream that was cut
 		}
 		e := new(event.Event)
 		err := json.Unmarshal(m.Data, e)

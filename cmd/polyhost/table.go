@@ -42,7 +42,7 @@ func tryLine(self, front, url string) string {
 	case "cognitio":
 		return fmt.Sprintf(`curl -su "$(%[1]s keys cognitio username):$(%[1]s keys cognitio password)" %[2]s/session`, self, url)
 	case "bae":
-		return fmt.Sprintf(`curl -sH "Authorization: Bearer $(%s keys bae client_key)" %s/api/v1/meta`, self, url)
+		return fmt.Sprintf(`curl -sH "Authorization: Bearer $(%s keys bae client_key)" -d '{}' %s/api/v1/sessions`, self, url)
 	case "ahp":
 		return self + " call ahp listSessions"
 	}
