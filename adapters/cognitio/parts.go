@@ -77,15 +77,12 @@ func (v view) tool(s *step, p *event.Part, partID string) toolPart {
 	t := p.Tool
 	out := toolPart{partHead: v.head(s.id, partID, "tool"), CallID: t.Call, Tool: toolName(t.Name)}
 	st := &out.State
-	st.Input = inputOf(t)
 	if t.Status == event.CallStreaming {
 		raw := t.PartialInput.String()
-		st.Status, st.Raw = "pending", &raw
-		if t.Input == nil {
-			return out
-		}
-		st.Status, st.Raw = "running", nil
+		st.Status, st.Raw, st.Input = "pending", &raw, json.RawMessage("{}")
+		return out
 	}
+	st.Input = inputOf(t)
 	st.Time = &span{Start: millis(p.StartedAt)}
 	st.Metadata = v.toolMetadata(p)
 	title := t.Title
