@@ -1,0 +1,42 @@
+# Two commands matter: make run, make test.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 10s
+BENCH    ?= .
+
+.PHONY: run build test vet bench fuzz generate fmt tidy-check
+
+run: build
+	./bin/polyhost serve --table
+
+build:
+	go build -ldflags "-X main.version=$(VERSION)" -o bin/polyhost ./cmd/polyhost
+
+test: vet
+	go test -race ./...
+
+vet:
+	go vet ./...
+	go tool staticcheck ./...
+
+# Figures for docs/performance.md. BENCH picks benchmarks by a pattern.
+bench:
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# Every fuzz target, FUZZTIME each.
+fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go | cut -d' ' -f2); do \
+			echo "fuzz $$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+		done; \
+	done
+
+generate:
+	go generate ./...
+
+fmt:
+	gofmt -w adapters backends cmd core docs plugins transports
+
+tidy-check:
+	go mod tidy -diff
