@@ -24,9 +24,6 @@ type asked struct {
 func newAsked() *asked { return &asked{session: map[id.ID]id.ID{}} }
 
 func (a *asked) opened(session id.ID, i *event.Interaction) {
-	if !forPeople(i.Kind) {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.session[i.ID] = session

@@ -118,28 +118,12 @@ func (f *Front) Bound(addrs map[string]string) (any, error) {
 	return endpoint{URL: "ws://" + addrs[""] + "/", Token: f.token}, nil
 }
 
-// Run projects the sessions and watches their list until ctx ends.
+// Run projects the sessions until ctx ends.
 func (f *Front) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watch := f.host.Watch()
-	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-		f.presence.noted(&sum)
-	}
-	wg.Go(func() {
-		defer watch.Close()
-		for {
-			changes, err := watch.Next(ctx)
-			if err != nil {
-				return
-			}
-			for i := range changes {
-				f.listChanged(&changes[i])
-			}
-		}
-	})
 	wg.Go(func() { f.presence.run(ctx, f.signals) })
 	wg.Go(func() { f.drafts.run(ctx) })
 	wg.Go(func() { f.usage.run(ctx) })
@@ -167,14 +151,4 @@ func (f *Front) Drain(ctx context.Context) {
 	}
 	f.cancel()
 	<-done
-}
-
-// listChanged follows the host's list of sessions. What the sessions' own
-// signals say is the projections' business.
-func (f *Front) listChanged(c *host.Change) {
-	if c.Kind == host.Removed {
-		f.presence.removed(c.Session)
-		return
-	}
-	f.presence.noted(&c.Summary)
 }

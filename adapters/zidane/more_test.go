@@ -3,6 +3,7 @@ package zidane
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/core/store"
 )
 
 func TestRuntimeCanBeReadAndSet(t *testing.T) {
@@ -253,6 +256,10 @@ func TestMachineAndUsage(t *testing.T) {
 	if r := c.call("usage.summary", "{}"); !strings.Contains(string(r.Result), want) {
 		t.Errorf("usage %s", r.Result)
 	}
+	ancient := usagePrefix + "2001-02-03"
+	if err := g.front.kv.Set(t.Context(), ancient, []byte(`{"runs":9}`)); err != nil {
+		t.Fatal(err)
+	}
 	g.stop()
 	g.start()
 	c = g.connect()
@@ -260,6 +267,9 @@ func TestMachineAndUsage(t *testing.T) {
 	want = `"totals":{"tokensIn":111,"tokensOut":35,"runs":3}`
 	if r := c.call("usage.summary", `{"days":1}`); !strings.Contains(string(r.Result), want) {
 		t.Errorf("usage after a restart %s", r.Result)
+	}
+	if _, err := g.front.kv.Get(t.Context(), ancient); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("counts of long ago: %v", err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 )
 
@@ -17,7 +16,7 @@ type presence struct {
 
 	mu      sync.Mutex
 	windows map[*conn][]window
-	states  map[id.ID]map[id.ID]sessionFlags // by session, then by the id on the wire; only those with a flag
+	states  map[id.ID]sessionFlags // by the id on the wire; only those with a flag
 }
 
 type window struct {
@@ -25,7 +24,11 @@ type window struct {
 	Focused   bool    `json:"focused"`
 }
 
-type sessionFlags struct{ running, attention bool }
+// sessionFlags are whether a run goes, and how many people are asked for.
+type sessionFlags struct {
+	running bool
+	asking  int
+}
 
 // presenceRow is a session that somebody looks at, that runs or that waits.
 type presenceRow struct {
@@ -36,7 +39,7 @@ type presenceRow struct {
 }
 
 func newPresence() *presence {
-	return &presence{dirty: make(chan struct{}, 1), windows: map[*conn][]window{}, states: map[id.ID]map[id.ID]sessionFlags{}}
+	return &presence{dirty: make(chan struct{}, 1), windows: map[*conn][]window{}, states: map[id.ID]sessionFlags{}}
 }
 
 func (p *presence) touch() {
@@ -46,32 +49,29 @@ func (p *presence) touch() {
 	}
 }
 
-// noted takes over how the chats of a session stand.
-func (p *presence) noted(sum *host.Summary) {
-	flags := map[id.ID]sessionFlags{}
-	for i := range sum.Chats {
-		c := &sum.Chats[i]
-		attention := c.Status == host.AwaitingApproval || c.Status == host.AwaitingQuestion
-		if attention || c.Status == host.Running {
-			flags[wireID(sum.Info.ID, sum.Default, c.Info.ID)] = sessionFlags{running: true, attention: attention}
-		}
-	}
+// change lets f change the flags of a session.
+func (p *presence) change(wire id.ID, f func(*sessionFlags)) {
 	p.mu.Lock()
-	if len(flags) > 0 {
-		p.states[sum.Info.ID] = flags
+	flags := p.states[wire]
+	if f(&flags); flags == (sessionFlags{}) {
+		delete(p.states, wire)
 	} else {
-		delete(p.states, sum.Info.ID)
+		p.states[wire] = flags
 	}
 	p.mu.Unlock()
 	p.touch()
 }
 
-func (p *presence) removed(session id.ID) {
-	p.mu.Lock()
-	delete(p.states, session)
-	p.mu.Unlock()
-	p.touch()
+func (p *presence) running(wire id.ID, yes bool) {
+	p.change(wire, func(f *sessionFlags) { f.running = yes })
 }
+
+func (p *presence) asking(wire id.ID, more int) {
+	p.change(wire, func(f *sessionFlags) { f.asking = max(0, f.asking+more) })
+}
+
+// forget drops the flags of a session that left memory.
+func (p *presence) forget(wire id.ID) { p.change(wire, func(f *sessionFlags) { *f = sessionFlags{} }) }
 
 // report replaces what a connection looks at.
 func (p *presence) report(c *conn, w []window) {
@@ -109,11 +109,9 @@ func (p *presence) rows() []presenceRow {
 			}
 		}
 	}
-	for _, flags := range p.states {
-		for wire, f := range flags {
-			r := row(wire.String())
-			r.Running, r.Attention = f.running, f.attention
-		}
+	for wire, f := range p.states {
+		r := row(wire.String())
+		r.Running, r.Attention = f.running, f.asking > 0
 	}
 	out := make([]presenceRow, 0, len(byID))
 	for _, r := range byID {

@@ -59,7 +59,7 @@ func (f *Front) open(s *host.Session, st *state.State) *projection {
 	p.said = st.Info.CreatedAt.Before(f.startedAt) || f.signals.known(p.sid)
 	p.announce(st)
 	for _, i := range st.Open {
-		f.asked.opened(p.sid, i)
+		p.asked(st, i)
 	}
 	for _, c := range st.Chats {
 		if c.ID != st.Default {
@@ -79,6 +79,10 @@ func (f *Front) open(s *host.Session, st *state.State) *projection {
 
 // Close ends the projection: the session left memory or was deleted.
 func (p *projection) Close() {
+	p.f.presence.forget(p.sid)
+	for _, wire := range p.subs {
+		p.f.presence.forget(wire)
+	}
 	if _, there := p.f.host.Summary(p.sid); there || !p.said {
 		return
 	}
@@ -90,6 +94,7 @@ func (p *projection) Close() {
 
 // deleted is the last signal of a session.
 func (p *projection) deleted(wire id.ID, seq uint64) {
+	p.f.presence.forget(wire)
 	p.f.signals.send(wire, seq, p.beginFor("session:deleted", wire, 0))
 	p.f.signals.forget(wire)
 	p.f.counts.forget(wire)
@@ -146,14 +151,14 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 	case *event.DraftChanged:
 		p.f.drafts.changed(wire, b)
 	case *event.InteractionOpened:
-		p.f.asked.opened(p.sid, &b.Interaction)
 		if i := &b.Interaction; forPeople(i.Kind) {
-			w := wireID(p.sid, st.Default, i.Chat)
+			w := p.asked(st, i)
 			p.send(w, e.Seq, "interaction:open", "interaction", interactionOf(w, i))
 		}
 	case *event.InteractionResolved:
-		p.f.asked.settled(b.ID)
 		if forPeople(b.Of) {
+			p.f.asked.settled(b.ID)
+			p.f.presence.asking(wire, -1)
 			p.resolved(wire, e.Seq, b)
 		}
 	default:
@@ -161,6 +166,16 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 			p.inChat(e, st, chat, wire)
 		}
 	}
+}
+
+// asked notes that a person is wanted and returns for which session.
+func (p *projection) asked(st *state.State, i *event.Interaction) id.ID {
+	wire := wireID(p.sid, st.Default, i.Chat)
+	if forPeople(i.Kind) {
+		p.f.asked.opened(p.sid, i)
+		p.f.presence.asking(wire, 1)
+	}
+	return wire
 }
 
 func (p *projection) inChat(e *event.Event, st *state.State, chat *state.Chat, wire id.ID) {
@@ -214,6 +229,7 @@ func toolPart(chat *state.Chat, turn, part id.ID) (*state.Turn, *event.Part) {
 func (p *projection) startRun(st *state.State, chat *state.Chat, turn id.ID, m *event.Message, at time.Time, seq uint64) {
 	r := &run{wire: wireID(p.sid, st.Default, chat.ID), begun: at, model: p.f.modelOf(&st.Info, m)}
 	p.runs[turn] = r
+	p.f.presence.running(r.wire, true)
 	p.send(r.wire, seq, "run:start", "runId", turn.String())
 	p.send(r.wire, seq, "plans:snapshot", "snapshot", plansOf(chat.ID, chat.Plan))
 	p.prompted(r, m, seq)
@@ -355,6 +371,7 @@ func (p *projection) endRun(e *event.Event, b *event.TurnEnded, r *run, chat *st
 		}
 	}
 	p.f.signals.send(r.wire, e.Seq, frame)
+	p.f.presence.running(r.wire, false)
 	p.f.usage.ran(e.At, usage)
 }
 

@@ -70,6 +70,9 @@ func (u *usage) ran(at time.Time, t turnUsage) {
 }
 
 func (u *usage) run(ctx context.Context) {
+	if err := u.prune(ctx); err != nil && ctx.Err() == nil {
+		u.log.Error("Old usage counts could not be removed", "front", Name, "err", err)
+	}
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
 	for {
@@ -85,6 +88,23 @@ func (u *usage) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// prune removes the days that no summary reaches.
+func (u *usage) prune(ctx context.Context) error {
+	kvs, err := u.kv.List(ctx, usagePrefix, "", maxUsageDays)
+	if err != nil {
+		return err
+	}
+	oldest := usagePrefix + time.Now().AddDate(0, 0, -maxUsageDays).Format(dayLayout)
+	for _, kv := range kvs {
+		if kv.Key < oldest {
+			if err := u.kv.Delete(ctx, kv.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // store adds what is pending to the stored counts.
@@ -166,8 +186,8 @@ func usageSummary(ctx context.Context, c *call, p struct {
 	if err := c.usage.store(ctx); err != nil {
 		return nil, err
 	}
-	oldest := time.Now().AddDate(0, 0, 1-days).Format(dayLayout)
-	kvs, err := c.kv.List(ctx, usagePrefix, "", maxUsageDays*10)
+	before := time.Now().AddDate(0, 0, -days).Format(dayLayout)
+	kvs, err := c.kv.List(ctx, usagePrefix, usagePrefix+before, maxUsageDays)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +200,7 @@ func usageSummary(ctx context.Context, c *call, p struct {
 	for _, kv := range kvs {
 		day := strings.TrimPrefix(kv.Key, usagePrefix)
 		var d dayUsage
-		if day < oldest || json.Unmarshal(kv.Value, &d) != nil {
+		if json.Unmarshal(kv.Value, &d) != nil {
 			continue
 		}
 		row := dayRow{Day: day, Runs: d.Runs}
