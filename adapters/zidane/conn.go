@@ -24,7 +24,8 @@ type conn struct {
 	by    event.Actor
 	scope scope
 
-	greeted atomic.Bool // hello was answered
+	greeted  atomic.Bool  // hello was answered
+	inFlight atomic.Int32 // requests that were let in and are not answered, but for urgent ones
 
 	mu     sync.Mutex
 	feed   *fanout.Attachment
@@ -51,8 +52,8 @@ func (f *Front) serve(ctx context.Context, socket *ws.Conn) {
 	f.enter(c)
 	c.peer = jsonrpc.NewPeer(context.WithoutCancel(ctx), jsonrpc.Options{
 		Send: c.send, Handle: c.handle, Preempt: c.preempt, Serial: serial, MapError: mapError,
-		Busy: failed("Too many requests at once."), MaxInFlight: maxInFlight,
-		Limits: jsonrpc.Limits{AnyParams: true}, Logger: f.log,
+		MaxInFlight: 2 * maxInFlight, // preempt counts, and sooner
+		Limits:      jsonrpc.Limits{AnyParams: true}, Logger: f.log,
 	})
 	err := socket.Serve(f.ctx, func(_ context.Context, data []byte) {
 		if err := c.peer.Receive(data); err != nil {
@@ -140,6 +141,10 @@ func (c *conn) preempt(_ context.Context, r *jsonrpc.Request) (bool, any, error)
 		if !c.greeted.Load() {
 			return true, nil, jsonrpc.Errorf(codeHandshakeRequired, "Handshake required: send ipc.hello first.")
 		}
+		if r.ID != nil && !urgent[r.Method] && c.inFlight.Add(1) > maxInFlight {
+			c.inFlight.Add(-1)
+			return true, nil, failed("More than %d requests at once.", maxInFlight)
+		}
 		switch {
 		case prompts[r.Method]:
 			c.lineUp(r)
@@ -205,6 +210,9 @@ func (c *conn) newestDraft(session string, r *jsonrpc.Request) bool {
 
 // handle runs one request.
 func (c *conn) handle(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	if r.ID != nil && !urgent[r.Method] {
+		defer c.inFlight.Add(-1)
+	}
 	done := c.inTurn(ctx, r)
 	defer done()
 	m, ok := methods[r.Method]

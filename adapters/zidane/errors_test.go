@@ -183,3 +183,23 @@ func TestManyQuickReconnectsLeaveNothingBehind(t *testing.T) {
 		t.Fatal("no session")
 	}
 }
+
+func TestFloodOfPromptsIsRefusedAndTheNextOnesRun(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	c := g.connect()
+	session := c.newSession()
+	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"sleep 60000"}`, session))
+	var waiting []string
+	for range 2 * maxInFlight {
+		waiting = append(waiting, c.begin("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say x"}`, session)))
+	}
+	if r := c.ok("chat.stop", fmt.Sprintf(`{"sessionId":%q}`, session)); r["stopped"] != true {
+		t.Errorf("stop: %v", r)
+	}
+	for _, id := range waiting {
+		c.await(id) // each has its answer, good or bad
+	}
+	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say after the flood"}`, session))
+	c.next("the next run", func(s signal) bool { return text([]signal{s}) == "flood" })
+}

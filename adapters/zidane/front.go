@@ -127,7 +127,7 @@ func (f *Front) Run(ctx context.Context) error {
 	wg.Go(func() { f.presence.run(ctx, f.signals) })
 	wg.Go(func() { f.drafts.run(ctx) })
 	wg.Go(func() { f.usage.run(ctx) })
-	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection { return f.open(s, st) })
+	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection { return f.open(s.ID(), st) })
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("zidane: %w", err)
 	}

@@ -54,6 +54,12 @@ var prompts = map[string]bool{
 	"chat.send": true, "chat.steer": true, "queue.add": true, "commands.run": true,
 }
 
+// urgent are the methods that end something or let it go on: however much else
+// waits, they are let in.
+var urgent = map[string]bool{
+	"chat.stop": true, "chat.interrupt": true, "orchestration.stop": true, "approvals.answer": true, "interactions.answer": true,
+}
+
 // methods is what is served after the handshake, beside earlyMethods.
 var methods map[string]method
 

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/core/event"
-	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 )
@@ -51,11 +50,12 @@ type openPart struct {
 	stderr []byte // the suffix for standard error
 	sent   int    // bytes of text
 	speech bool   // counts as streamed text
+	called bool   // its tool-call was sent
 }
 
 // open begins the projection of a session that became live.
-func (f *Front) open(s *host.Session, st *state.State) *projection {
-	p := &projection{f: f, sid: s.ID(), runs: map[id.ID]*run{}, parts: map[id.ID]*openPart{}}
+func (f *Front) open(session id.ID, st *state.State) *projection {
+	p := &projection{f: f, sid: session, runs: map[id.ID]*run{}, parts: map[id.ID]*openPart{}}
 	p.said = st.Info.CreatedAt.Before(f.startedAt) || f.signals.known(p.sid)
 	p.announce(st)
 	for _, i := range st.Open {
@@ -202,27 +202,38 @@ func (p *projection) inChat(e *event.Event, st *state.State, chat *state.Chat, w
 	case *event.PartEnded:
 		p.endPart(e, b)
 	case *event.ToolReady:
-		if c, part := toolPart(chat, e.Turn, b.Part); part != nil {
-			p.event(wire, e.Seq, toolCallEvent(c.ID, part))
-		}
+		p.toolCall(e, chat, wire, b.Part)
 	case *event.ToolEnded:
+		if o := p.parts[b.Part]; o != nil && !o.called { // it ended before its input was complete
+			p.toolCall(e, chat, wire, b.Part)
+		}
 		delete(p.parts, b.Part)
 		p.hot = nil
-		if c, part := toolPart(chat, e.Turn, b.Part); part != nil {
-			p.event(wire, e.Seq, toolResultEvent(c.ID, part))
+		if part := toolPart(chat, e.Turn, b.Part); part != nil {
+			p.event(wire, e.Seq, toolResultEvent(e.Turn, part))
 		}
 	}
 }
 
-func toolPart(chat *state.Chat, turn, part id.ID) (*state.Turn, *event.Part) {
+func (p *projection) toolCall(e *event.Event, chat *state.Chat, wire, part id.ID) {
+	if o := p.parts[part]; o != nil {
+		o.called = true
+	}
+	if t := toolPart(chat, e.Turn, part); t != nil {
+		p.event(wire, e.Seq, toolCallEvent(e.Turn, t))
+	}
+}
+
+// toolPart finds a call of a running turn.
+func toolPart(chat *state.Chat, turn, part id.ID) *event.Part {
 	t := chat.Turn(turn)
 	if t == nil {
-		return nil, nil
+		return nil
 	}
 	if p := t.Part(part); p != nil && p.Tool != nil {
-		return t, p
+		return p
 	}
-	return nil, nil
+	return nil
 }
 
 // startRun sends what comes before the first piece of a run.
@@ -264,7 +275,8 @@ func (p *projection) startPart(e *event.Event, st *state.State, r *run, part *ev
 
 // openPart makes ready for the deltas of a part.
 func (p *projection) openPart(st *state.State, chat, turn id.ID, part *event.Part) *openPart {
-	o := &openPart{id: part.ID, run: p.runs[turn], wire: wireID(p.sid, st.Default, chat), sent: part.Text.Len()}
+	o := &openPart{id: part.ID, run: p.runs[turn], wire: wireID(p.sid, st.Default, chat), sent: part.Text.Len(),
+		called: part.Tool != nil && part.Tool.Status != event.CallStreaming}
 	b := begin("event", 160)
 	b = member(b, "sessionId", appendString(nil, o.wire.String()))
 	b = append(b, `,"event":{"kind":"`...)

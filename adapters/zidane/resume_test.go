@@ -128,7 +128,7 @@ func TestNumbersGoOnWhenTheSessionLeftMemory(t *testing.T) {
 	}
 	session := s.ID().String()
 	before := c.send(session, "say one")
-	p := g.front.open(s, s.State()) // as after it left memory and came back
+	p := g.front.open(s.ID(), s.State()) // as after it left memory and came back
 	p.Close()
 	after := c.send(session, "say two")
 	if after[0].kind() == "session:created" || after[0].seq() != before[len(before)-1].seq()+1 {
