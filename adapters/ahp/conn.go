@@ -178,29 +178,32 @@ func (c *conn) offer(pos uint64, f outbox.Frame) {
 // feed brings a connection that fell behind up to date at its own pace.
 func (c *conn) feed(pos uint64) {
 	defer c.feeding.Done()
-	for {
+	for done := false; !done; pos, done = c.drain(pos) {
 		if c.ws.Outbox().WaitBelow(c.front.ctx, outboxLimit/2) != nil {
 			return
 		}
-		for {
-			f, at, ok := c.front.journal.pending(c, pos, func() { c.behind = false })
-			if !ok {
-				c.tooSlow()
-				return
-			}
-			if f == nil {
-				return
-			}
-			err := c.ws.Send(f)
-			if errors.Is(err, outbox.ErrFull) {
-				pos = at
-				break
-			}
-			if err != nil {
-				return
-			}
-			pos = at + 1
+	}
+}
+
+// drain hands over what a connection has not had, from a position on, until it
+// is in step or its queue is full. It reports where to go on and whether there
+// is nothing more to do.
+func (c *conn) drain(pos uint64) (next uint64, done bool) {
+	for {
+		f, at, ok := c.front.journal.pending(c, pos, func() { c.behind = false })
+		if !ok {
+			c.tooSlow()
+			return pos, true
 		}
+		if f == nil {
+			return pos, true
+		}
+		if err := c.ws.Send(f); errors.Is(err, outbox.ErrFull) {
+			return at, false
+		} else if err != nil {
+			return pos, true
+		}
+		pos = at + 1
 	}
 }
 
@@ -248,28 +251,50 @@ func checkChannel(r *jsonrpc.Request, want string) error {
 	return nil
 }
 
-// attach subscribes the connection to what was taken, right behind it.
-func (c *conn) attach(t taken) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return
-	}
-	c.subs[t.Resource] = t.held
-	c.mu.Unlock()
-	if !c.front.journal.attach(t.ch, c, t.pos) {
-		// The channel ended, or moved on further than the journal keeps,
-		// while the answer was made: the client finds out by reconnecting.
-		c.mu.Lock()
-		delete(c.subs, t.Resource)
-		c.mu.Unlock()
+// joining are the subscriptions that an answer brings. Between the snapshots
+// and the answer the connection is held, so that it sees one order.
+type joining struct {
+	conn *conn
+	pos  uint64
+	news []taken
+}
+
+// hold begins; the subscriptions are made right behind the answer.
+func (c *conn) hold(r *jsonrpc.Request) (*joining, error) {
+	pos, ok := c.front.journal.hold(c)
+	if !ok {
 		c.tooSlow()
-		return
+		return nil, jsonrpc.Errorf(jsonrpc.CodeServerBusy, "too far behind: reconnect with lastSeenServerSeq")
+	}
+	j := &joining{conn: c, pos: pos}
+	r.Then(j.release)
+	return j, nil
+}
+
+func (j *joining) add(t taken) { j.news = append(j.news, t) }
+
+func (j *joining) release() {
+	c := j.conn
+	c.mu.Lock()
+	for _, t := range j.news {
+		c.subs[t.Resource] = t.held
+	}
+	c.mu.Unlock()
+	if !c.front.journal.join(c, j.news) {
+		c.tooSlow() // a session was deleted while the answer was made: the client finds out by reconnecting
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed { // it ended in between and has taken its leave already
-		c.front.journal.detach(t.ch, c)
+	closed := c.closed
+	c.mu.Unlock()
+	if closed { // it ended in between and has taken its leave already
+		for _, t := range j.news {
+			c.front.journal.detach(t.ch, c)
+		}
+		return
+	}
+	if pos, done := c.drain(j.pos); !done {
+		c.feeding.Add(1)
+		go c.feed(pos)
 	}
 }
 
@@ -284,12 +309,9 @@ func (c *conn) confirm(uri string, action json.RawMessage, o *origin) {
 }
 
 func (c *conn) sendBack(uri string, action json.RawMessage, o *origin, reason string) {
-	seq, _ := c.front.journal.now()
-	c.send(notification("action", struct {
-		Channel         string          `json:"channel"`
-		Action          json.RawMessage `json:"action"`
-		ServerSeq       uint64          `json:"serverSeq"`
-		Origin          json.RawMessage `json:"origin"`
-		RejectionReason string          `json:"rejectionReason,omitempty"`
-	}{uri, action, seq, o.encoded(), reason}))
+	end := append([]byte(`,"origin":`), o.encoded()...)
+	if reason != "" {
+		end = appendString(append(end, `,"rejectionReason":`...), reason)
+	}
+	c.front.journal.whisper(c, actionFrame(uri, action), append(end, closing...))
 }

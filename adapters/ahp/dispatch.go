@@ -126,6 +126,10 @@ func (c *conn) dispatch(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	switch err := a.do(ctx, typ.Type); {
 	case err == nil:
 	case errors.Is(err, errUnchanged):
+		if a.live != nil {
+			// What changed it first must reach the client first.
+			a.live.catchUp(ctx, a.live.session().State().Seq)
+		}
 		c.confirm(p.Channel, p.Action, &a.origin)
 	case errors.Is(err, errNowhere):
 		c.log.Debug("An action on a channel that does not exist was dropped", "channel", clip(p.Channel), "action", clip(typ.Type))

@@ -440,7 +440,7 @@ func (a *action) answersTo(i *event.Interaction, given map[string]json.RawMessag
 	a.live.mu.Unlock()
 	maps.Copy(all, given)
 	var out []event.Answer
-	secret := false
+	secret, whole := false, maps.Clone(all)
 	for n := range i.Questions {
 		q := &i.Questions[n]
 		secret = secret || q.Secret
@@ -460,10 +460,10 @@ func (a *action) answersTo(i *event.Interaction, given map[string]json.RawMessag
 	for name := range all {
 		return nil, nil, refusal("the request has no question " + clip(name))
 	}
-	if secret || len(given) == 0 {
+	if secret || len(whole) == 0 {
 		return out, nil, nil
 	}
-	return out, encode(given), nil
+	return out, encode(whole), nil
 }
 
 // setPending queues a message or gives it to the running turn. A message of a

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
@@ -107,11 +108,24 @@ func (a *action) readChat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unread := !read
-	if _, c := a.current(); c == nil {
-		return errNowhere
-	} else if c.Unread == unread {
-		return errUnchanged
+	unread, told := !read, false
+	err = a.look(func(_ *state.State, c *state.Chat) error {
+		v := a.live.chatView(a.place.chat)
+		switch {
+		case v.read == read:
+			return errUnchanged
+		case c.Unread != unread:
+			return nil
+		}
+		// For clients a running turn took the mark away; the core waits for
+		// the turn's end.
+		v.read, told = read, true
+		a.live.say(a.place.chat, &a.origin, func(*renderer) any { return a.raw })
+		a.live.settleChat(c)
+		return nil
+	})
+	if err != nil || told {
+		return err
 	}
 	return a.expect("chatread:"+a.chatKey(), func() error {
 		return a.live.session().UpdateChat(ctx, a.place.chat, &event.ChatUpdated{By: a.conn.actor(), Unread: &unread})

@@ -32,6 +32,7 @@ type entry struct {
 	frame  outbox.Frame
 	action bool
 	except map[*conn]string // get it in another spelling
+	only   *conn            // for this one alone, whatever it watches; ch is nil
 }
 
 // channel is a stream that connections subscribe to. Its fields belong to the
@@ -57,10 +58,9 @@ func newJournal(seq uint64, reserve func(uint64)) *journal {
 
 // open makes a channel whose history begins now.
 func (j *journal) open(uri string) *channel {
-	quoted, _ := json.Marshal(uri)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &channel{uri: uri, quoted: quoted, since: j.seq}
+	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq}
 }
 
 // now is the newest sequence number and the position of what comes next.
@@ -89,6 +89,12 @@ func (ch *channel) head(room int) []byte {
 	b = append(b, `{"channel":`...)
 	b = append(b, ch.quoted...)
 	return append(b, `,"action":`...)
+}
+
+// actionFrame is the same for a channel that may not be open.
+func actionFrame(uri string, body []byte) []byte {
+	ch := channel{quoted: appendString(nil, uri)}
+	return ch.action(body)
 }
 
 // action encodes an action up to the place of its number.
@@ -138,6 +144,16 @@ func (j *journal) notify(ch *channel, f outbox.Frame, except map[*conn]string) {
 	j.add(entry{ch: ch, seq: j.seq, frame: f, except: except})
 }
 
+// whisper sends an action to one connection alone, in order with what else it
+// gets. It takes no number of its own: it carries the newest. b ends where the
+// number goes.
+func (j *journal) whisper(c *conn, b, end []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b = append(strconv.AppendUint(b, j.seq, 10), end...)
+	j.add(entry{seq: j.seq, frame: b, only: c})
+}
+
 func (j *journal) add(e entry) {
 	for j.next-j.first == uint64(len(j.ring)) || j.bytes > journalBytes && j.next > j.first {
 		old := &j.ring[j.first%uint64(len(j.ring))]
@@ -151,6 +167,10 @@ func (j *journal) add(e entry) {
 	j.ring[j.next%uint64(len(j.ring))] = e
 	j.next++
 	j.bytes += len(e.frame)
+	if e.only != nil {
+		e.only.offer(j.next-1, e.frame)
+		return
+	}
 	for _, s := range e.ch.subs {
 		if _, other := e.except[s.conn]; !other {
 			s.conn.offer(j.next-1, e.frame)
@@ -158,23 +178,31 @@ func (j *journal) add(e entry) {
 	}
 }
 
-// attach subscribes a connection from a position on: what is there already is
-// handed over now. It reports false when the journal no longer has it, or the
-// channel is gone.
-func (j *journal) attach(ch *channel, c *conn, from uint64) bool {
+// hold keeps everything from a connection until join, so that an answer goes
+// out before the actions that follow it. It reports the position from which
+// the connection then goes on, and false when it is too far behind to be held.
+func (j *journal) hold(c *conn) (pos uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if ch.closed || from < j.first {
-		return false
+	if c.behind {
+		return 0, false
 	}
-	j.drop(ch, c)
-	for pos := from; pos < j.next; pos++ {
-		e := &j.ring[pos%uint64(len(j.ring))]
-		if _, other := e.except[c]; e.ch == ch && !other {
-			c.offer(pos, e.frame)
+	c.behind = true
+	return j.next, true
+}
+
+// join subscribes a connection that is held to channels, each from a position
+// on. It reports false when a channel is gone.
+func (j *journal) join(c *conn, news []taken) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range news {
+		if news[i].ch.closed {
+			return false
 		}
+		j.drop(news[i].ch, c)
+		news[i].ch.subs = append(news[i].ch.subs, &sub{conn: c, from: news[i].pos})
 	}
-	ch.subs = append(ch.subs, &sub{conn: c, from: from})
 	return true
 }
 
@@ -244,7 +272,10 @@ func (j *journal) pending(c *conn, pos uint64, sync func()) (f outbox.Frame, at 
 	}
 	for ; pos < j.next; pos++ {
 		e := &j.ring[pos%uint64(len(j.ring))]
-		if _, other := e.except[c]; other {
+		if e.only == c {
+			return e.frame, pos, true
+		}
+		if _, other := e.except[c]; other || e.only != nil {
 			continue
 		}
 		for _, s := range e.ch.subs {

@@ -44,6 +44,7 @@ type live struct {
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool
+	moved          chan struct{} // closed when more was said; nil while nobody waits
 }
 
 // stream is one channel of the session in one spelling.
@@ -157,6 +158,7 @@ func (l *live) reopen(ctx context.Context) bool {
 		}
 	}
 	l.gone = true
+	l.wake()
 	for _, s := range l.open {
 		l.front.journal.close(s.ch)
 	}
@@ -191,7 +193,37 @@ func (l *live) follow(ctx context.Context) error {
 		for _, e := range events {
 			l.apply(e)
 		}
+		l.wake()
 		l.mu.Unlock()
+	}
+}
+
+// catchUp waits until everything up to an event was said.
+func (l *live) catchUp(ctx context.Context, seq uint64) {
+	for {
+		l.mu.Lock()
+		if l.gone || l.st.Seq >= seq {
+			l.mu.Unlock()
+			return
+		}
+		if l.moved == nil {
+			l.moved = make(chan struct{})
+		}
+		moved := l.moved
+		l.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wake tells who waits in catchUp; the caller holds mu.
+func (l *live) wake() {
+	if l.moved != nil {
+		close(l.moved)
+		l.moved = nil
 	}
 }
 

@@ -109,7 +109,11 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	}
 	c.enter(p.ClientID, clip(name), true)
 	c.log.Info("A client connected", "client", p.ClientID, "name", name, "version", agreed)
-	snaps := c.takeAll(ctx, r, p.InitialSubscriptions)
+	j, err := c.hold(r)
+	if err != nil {
+		return nil, err
+	}
+	snaps := c.takeAll(ctx, j, p.InitialSubscriptions)
 	seq, _ := c.front.journal.now()
 	return struct {
 		ProtocolVersion             string            `json:"protocolVersion"`
@@ -145,7 +149,7 @@ func (c *conn) enter(clientID, name string, create bool) bool {
 
 // takeAll makes snapshots of channels, leaving out what cannot be had, and
 // subscribes to them behind the answer.
-func (c *conn) takeAll(ctx context.Context, r *jsonrpc.Request, uris []string) []snapshot {
+func (c *conn) takeAll(ctx context.Context, j *joining, uris []string) []snapshot {
 	snaps := []snapshot{}
 	seen := map[string]bool{}
 	for _, uri := range uris {
@@ -160,7 +164,7 @@ func (c *conn) takeAll(ctx context.Context, r *jsonrpc.Request, uris []string) [
 		}
 		c.noteSpelling(t, uri)
 		snaps = append(snaps, t.snapshot)
-		r.Then(func() { c.attach(t) })
+		j.add(t)
 	}
 	return snaps
 }
@@ -190,18 +194,22 @@ func (c *conn) reconnect(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	if !c.enter(p.ClientID, "", false) {
 		return nil, jsonrpc.Errorf(codeNotFound, "this host does not know that client: initialize")
 	}
+	j, err := c.hold(r)
+	if err != nil {
+		return nil, err
+	}
 	defer c.dropMemberships(ctx, p.Subscriptions)
-	if answer := c.replay(ctx, r, p.LastSeenServerSeq, p.Subscriptions); answer != nil {
+	if answer := c.replay(ctx, j, p.LastSeenServerSeq, p.Subscriptions); answer != nil {
 		return answer, nil
 	}
 	return struct {
 		Type      string     `json:"type"`
 		Snapshots []snapshot `json:"snapshots"`
-	}{"snapshot", c.takeAll(ctx, r, p.Subscriptions)}, nil
+	}{"snapshot", c.takeAll(ctx, j, p.Subscriptions)}, nil
 }
 
 // replay answers with the missed actions, or nil when they cannot all be had.
-func (c *conn) replay(ctx context.Context, r *jsonrpc.Request, after uint64, uris []string) any {
+func (c *conn) replay(ctx context.Context, j *joining, after uint64, uris []string) any {
 	chs, missing, found := map[*channel]bool{}, []string{}, map[string]taken{}
 	for _, uri := range uris {
 		h, err := c.front.opened(ctx, uri)
@@ -224,7 +232,7 @@ func (c *conn) replay(ctx context.Context, r *jsonrpc.Request, after uint64, uri
 	for uri, t := range found {
 		t.pos = pos
 		c.noteSpelling(t, uri)
-		r.Then(func() { c.attach(t) })
+		j.add(t)
 	}
 	return struct {
 		Type    string            `json:"type"`
@@ -306,12 +314,16 @@ func (c *conn) subscribe(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	if full {
 		return nil, invalid("channel: one connection may watch %d at most", maxSubscriptions)
 	}
+	j, err := c.hold(r)
+	if err != nil {
+		return nil, err
+	}
 	t, err := c.front.take(ctx, p.Channel, turns)
 	if err != nil {
 		return nil, err
 	}
 	c.noteSpelling(t, p.Channel)
-	r.Then(func() { c.attach(t) })
+	j.add(t)
 	return map[string]any{"snapshot": t.snapshot}, nil
 }
 

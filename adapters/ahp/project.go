@@ -514,6 +514,7 @@ func (l *live) opened(e *event.Event, i *event.Interaction) {
 func (l *live) resolved(e *event.Event, b *event.InteractionResolved) {
 	if b.Of == event.Question {
 		o := l.take("input:" + b.ID.String())
+		l.clearTyped(e, b.ID)
 		if word := response(b.Resolution.Outcome); word != "" {
 			a := inputCompleted{Type: "chat/inputCompleted", RequestID: b.ID.String(), Response: word}
 			if asked := l.asked(e, b.ID); asked != nil {
@@ -528,6 +529,20 @@ func (l *live) resolved(e *event.Event, b *event.InteractionResolved) {
 	l.say(id.Nil, nil, func(*renderer) any {
 		return map[string]any{"type": "session/inputNeededRemoved", "id": b.ID.String()}
 	})
+}
+
+// clearTyped takes back the answers that were being typed: what counts is what
+// was given, and a finished turn keeps nothing else.
+func (l *live) clearTyped(e *event.Event, ask id.ID) {
+	v := l.asks[ask]
+	if v == nil {
+		return
+	}
+	for question := range v.answers {
+		l.say(e.Chat, nil, func(*renderer) any {
+			return map[string]any{"type": "chat/inputAnswerChanged", "requestId": ask.String(), "questionId": question}
+		})
+	}
 }
 
 func (l *live) asked(e *event.Event, ask id.ID) *state.Asked {
