@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -35,13 +36,20 @@ type noContent struct{}
 // body reads and decodes the request body, which the route has bounded; an
 // empty one leaves v as it is.
 func (c *call) body(v any) error {
+	// A body that never ends would hold the connection: contexts do not stop
+	// a read.
+	rc := http.NewResponseController(c.w)
+	limited := rc.SetReadDeadline(time.Now().Add(c.f.bodyWithin)) == nil
 	raw, err := io.ReadAll(c.r.Body)
+	if limited && err == nil {
+		err = rc.SetReadDeadline(time.Time{})
+	}
 	if err != nil {
 		var tooLong *http.MaxBytesError
 		if errors.As(err, &tooLong) {
 			return jsonx.ErrTooLong
 		}
-		return badPayload("", "the body could not be read")
+		return badPayload("", "the body did not come in time, or not whole")
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return decode([]byte("{}"), v)

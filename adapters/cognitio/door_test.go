@@ -2,10 +2,13 @@ package cognitio
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheDoorLetsInOnlyWithThePassword(t *testing.T) {
@@ -172,6 +175,27 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 	}
 	if list := g.must("GET", "/session/"+ses+"/message", nil).([]any); len(list) != 0 {
 		t.Errorf("messages were stored: %v", list)
+	}
+}
+
+func TestABodyThatNeverEndsHoldsNothing(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.f.bodyWithin = 100 * time.Millisecond
+	ses := g.session()
+	for _, path := range []string{"/session", "/session/" + ses + "/message"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		auth := base64.StdEncoding.EncodeToString([]byte("cognitio:" + g.f.password))
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Length: 100\r\n\r\n{", path, conn.RemoteAddr(), auth)
+		conn.SetReadDeadline(time.Now().Add(patience))
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+			t.Errorf("%s: %q, %v", path, answer, err)
+		}
 	}
 }
 

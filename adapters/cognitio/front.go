@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/core/host"
@@ -27,9 +28,11 @@ type server struct {
 	host     *host.Host
 	log      *slog.Logger
 	password string
-	streams  *streams
-	ids      *eventIDs
-	projects *projects
+	// bodyWithin is how long a request's body may take.
+	bodyWithin time.Duration
+	streams    *streams
+	ids        *eventIDs
+	projects   *projects
 
 	// announcing guards announced: the sessions that streams know of.
 	announcing sync.Mutex
@@ -47,7 +50,7 @@ func New(d front.Deps) (front.Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cognitio password: %w", err)
 	}
-	f := &server{deps: d, host: d.Host, log: d.Log.With("front", Name), password: password, streams: newStreams(),
+	f := &server{deps: d, host: d.Host, log: d.Log.With("front", Name), password: password, bodyWithin: requestTimeout, streams: newStreams(),
 		ids: newEventIDs(), projects: newProjects(), announced: map[id.ID]bool{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for _, sum := range f.host.List(everySession) {

@@ -163,6 +163,7 @@ func listMessages(c *call) (any, error) {
 	if more && len(page) > 0 {
 		next := cursor{page[0].id, page[0].created}.String()
 		q.Set("before", next)
+		q.Del("auth_token")
 		link := *c.r.URL
 		link.RawQuery = q.Encode()
 		link.Scheme, link.Host = "http", c.r.Host

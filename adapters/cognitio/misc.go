@@ -112,6 +112,7 @@ func (f *server) commandOver(w http.ResponseWriter, r *http.Request, op, name st
 		}
 		return err
 	}()
+	takeBy(w, streamWrite)
 	if err != nil {
 		f.writeError(w, answerFor(err, f.log, op))
 		return

@@ -257,12 +257,14 @@ func (f *server) turnOver(w http.ResponseWriter, r *http.Request, make func(*cal
 		done, err = p.Prompt(c.ctx(), in)
 	}
 	if err != nil {
+		takeBy(w, streamWrite)
 		f.writeError(w, answerFor(err, f.log, "session.prompt"))
 		return
 	}
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	takeBy(w, streamWrite)
 	w.WriteHeader(http.StatusOK)
 	if rc.Flush() != nil {
 		return
@@ -299,6 +301,7 @@ func (f *server) writeBody(w http.ResponseWriter, v any) {
 		f.log.Error("answer could not be encoded", "err", err)
 		panic(http.ErrAbortHandler)
 	}
+	takeBy(w, requestTimeout)
 	w.Write(b)
 }
 
@@ -322,6 +325,7 @@ func (f *server) waitTurn(c *call, rc *http.ResponseController, p *place, turn i
 		case o := <-over:
 			return o.turn, o.err
 		case <-tick.C:
+			takeBy(c.w, streamWrite)
 			if _, err := c.w.Write([]byte(" ")); err != nil || rc.Flush() != nil {
 				return nil, errPeerGone
 			}

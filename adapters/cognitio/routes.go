@@ -3,6 +3,7 @@ package cognitio
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -58,8 +59,17 @@ func bounded(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		// Each request sets it anew, so it never outlives its own on a
+		// connection that is used again.
+		takeBy(w, requestTimeout+streamWrite)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// takeBy gives the peer a time for what is written next. Not every writer has
+// deadlines; those that have none fail by themselves.
+func takeBy(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }
 
 // recoverer keeps a fault in one request from the others.

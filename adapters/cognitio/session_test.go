@@ -337,6 +337,48 @@ func TestPromptsWaitForTheirTurnAndEachHasAnAnswer(t *testing.T) {
 	}
 }
 
+// A message that another front puts into the running turn is a user message,
+// and what follows answers it; both prompts get a result.
+func TestSteeringMessageSplitsTheAnswer(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	events := g.listen("/event")
+	ses := g.session()
+	g.prompt(ses, "say first\nrun echo wait\nsay last")
+	asked := last(events.until("permission.asked"))
+	s := g.core(ses)
+	if _, err := s.Prompt(g.ctx(), host.Prompt{Text: "say steered", By: other, Busy: host.BusySteer}); err != nil {
+		t.Fatal(err)
+	}
+	steering := last(events.until("message.updated", func(e wireEvent) bool { return e.str("info", "role") == "user" })).str("info", "id")
+	g.must("POST", "/permission/"+asked.str("id")+"/reply", map[string]any{"reply": "once"})
+	turn := events.idle(ses)
+	results, answers := 0, map[string]any{}
+	for _, e := range turn {
+		switch e.Type {
+		case "session.result":
+			results++
+		case "message.updated":
+			if e.str("info", "parentID") == steering {
+				answers[e.str("info", "id")] = e.Properties["info"]
+			}
+		}
+	}
+	if results != 2 || len(answers) == 0 {
+		t.Errorf("%d results, %d answers: %s", results, len(answers), types(turn))
+	}
+	for _, m := range g.must("GET", "/session/"+ses+"/message", nil).([]any) {
+		info := m.(map[string]any)["info"].(map[string]any)
+		if want, ok := answers[info["id"].(string)]; ok {
+			same(t, want, info)
+			delete(answers, info["id"].(string))
+		}
+	}
+	if len(answers) > 0 {
+		t.Errorf("not in the history: %v", answers)
+	}
+}
+
 func TestDroppedPromptIsTakenBackAndAnswered(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -340,6 +340,9 @@ func diffOf(dir string, parts []*event.Part) []fileDiff {
 			continue
 		}
 		for _, e := range p.Tool.Edits {
+			if e.Patch == "" && e.Added+e.Removed == 0 && e.Kind == "edit" {
+				continue // the same text written again
+			}
 			name := relative(dir, e.Path)
 			n, seen := at[name]
 			if !seen {
