@@ -67,7 +67,7 @@ func New(d shared.Deps) (shared.Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
-	f := &Front{host: d.Host, log: d.Log.With("front", front), version: d.Version, token: token,
+	f := &Front{host: d.Host, log: d.Log, version: d.Version, token: token,
 		door:  guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
 		marks: make(chan uint64, 1), lives: map[id.ID]*live{}, conns: map[*conn]struct{}{}, clients: map[string]*client{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
