@@ -270,7 +270,8 @@ func inDir(info *event.SessionInfo, dir string) bool {
 	return slices.ContainsFunc(info.Dirs, func(d string) bool { return canonical(d) == dir })
 }
 
-// view and tool are those of the request's turn, found anew from its state.
+// viewPending gives the view of a request's chat and the call it is about, found
+// anew from the state.
 func (f *server) viewPending(p pending) (view, *toolRef) {
 	v := f.viewOf(chatOf(p.st, p.chat))
 	if p.chat.Active == nil || p.Call == "" {
@@ -314,8 +315,8 @@ func listQuestions(c *call) (any, error) {
 	return out, err
 }
 
-// find one open request. An id that is not open, be it settled or unknown, is
-// not found: the answer came too late or never had a question.
+// pending finds one open request. An id that is not open, be it settled or
+// unknown, is not found: the answer came too late or never had a question.
 func (f *server) pending(c *call, u id.ID, take func(*event.Interaction) bool) (pending, bool, error) {
 	all, err := f.pendings(c, func(i *event.Interaction) bool { return i.ID == u && take(i) }, "")
 	if err != nil || len(all) == 0 {
