@@ -17,7 +17,6 @@ import (
 // adminRoutes is the admin listener.
 func (f *Front) adminRoutes() http.Handler {
 	r := f.router()
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	r.Route("/admin/v1", func(r chi.Router) {
 		r.Use(f.adminOnly)
 		r.Post("/profiles", f.createProfile)
@@ -261,7 +260,7 @@ func (f *Front) createKey(w http.ResponseWriter, r *http.Request) {
 		f.writeError(w, err)
 		return
 	}
-	k, plain, err := f.registry.addKey(r.Context(), clientKey{ID: id.New().BAE("key"), Name: b.Name, Profile: b.Profile, CreatedAt: time.Now()}, clientPrefix)
+	k, plain, err := f.registry.addKey(r.Context(), clientKey{ID: id.New().BAE("key"), Name: b.Name, Profile: b.Profile, CreatedAt: time.Now()})
 	if err != nil {
 		f.writeError(w, err)
 		return

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -91,7 +90,7 @@ func writePrivate(path string, b []byte) error {
 }
 
 // ensure makes the records of the defaults that are not there, and spares the
-// others their slow hash.
+// others the hash.
 func (r *registry) ensure(ctx context.Context, d defaults) error {
 	if _, ok := r.profile(d.Profile); !ok {
 		now := time.Now()
@@ -105,7 +104,6 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 			return err
 		}
 	}
-	hashed := false
 	for _, k := range []struct {
 		plain  string
 		record clientKey
@@ -124,13 +122,11 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 		if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		if _, _, err := r.putKey(ctx, k.record, k.plain); err != nil {
+		// The key stands in a file beside the store: a slow hash of it would
+		// only make the first start slow.
+		if _, err := r.putKey(ctx, k.record, k.plain, r.set.sessionCost); err != nil {
 			return err
 		}
-		hashed = true
-	}
-	if hashed {
-		debug.FreeOSMemory() // each slow hash took 64 MiB, and a first start is no reason to keep them
 	}
 	return nil
 }

@@ -95,7 +95,9 @@ func public(err error) (kind string, code int, text string, known bool) {
 	case errors.Is(err, host.ErrNoBackend):
 		return "primary_provider_unavailable", codeState, "the profile's agent is not there", true
 	case errors.Is(err, host.ErrBusy):
-		return "session_closed", codeState, "a turn is running", true
+		return "unavailable", codeState, "a turn is running", true
+	case errors.Is(err, host.ErrInvalid):
+		return "bad_request", codeParams, "the request does not fit the session", true
 	case errors.Is(err, host.ErrBadDir):
 		return "internal", codeState, "the working directory is not there", true
 	case errors.Is(err, errQueueFull):

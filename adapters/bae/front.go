@@ -151,7 +151,10 @@ func (f *Front) Drain(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	f.cut()
-	<-done // bounded: every stream ends within its write timeout
+	select {
+	case <-done:
+	case <-ctx.Done(): // Run waits for what is left: each ends within its write timeout
+	}
 }
 
 // room returns a session's room, opening it; release must follow.

@@ -51,6 +51,7 @@ type options struct {
 	home        string
 	agent       agent.Backend
 	turnTimeout time.Duration
+	ringEvents  int
 }
 
 func start(t *testing.T, o options) *gateway {
@@ -70,9 +71,13 @@ func start(t *testing.T, o options) *gateway {
 	if err := g.host.AgentsReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	set := settings{keyCost: cost{8, 1}, sessionCost: cost{8, 1}, turnTimeout: o.turnTimeout}
+	set := settings{keyCost: cost{8, 1}, sessionCost: cost{8, 1}, turnTimeout: o.turnTimeout,
+		ringEvents: o.ringEvents, ringBytes: 4 << 20}
 	if set.turnTimeout == 0 {
 		set.turnTimeout = patience
+	}
+	if o.ringEvents == 0 {
+		set.ringEvents = 4096
 	}
 	g.f, err = newFront(front.Deps{Host: g.host, Log: slog.New(slog.DiscardHandler), Home: o.home, Version: "1.2.3"}, set)
 	if err != nil {

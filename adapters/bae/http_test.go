@@ -80,7 +80,7 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		func(r *http.Request) { r.Host = "evil.example" },
 		func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
 	} {
-		for _, url := range []string{g.url + "/api/v1/meta", g.admin + "/healthz"} {
+		for _, url := range []string{g.url + "/api/v1/meta", g.admin + "/admin/v1/keys"} {
 			req, _ := http.NewRequest("GET", url, nil)
 			set(req)
 			res, err := g.http.Do(req)

@@ -18,9 +18,6 @@ const (
 	// pageDefault and pageMax are the items of a page: given by the protocol.
 	pageDefault, pageMax = 50, 200
 
-	// ringEvents and ringBytes are how far a stream may fall behind before it
-	// is told that it lagged. The events are shared by all streams of a session.
-	ringEvents, ringBytes = 4096, 4 << 20
 	// resultBytes is how many bytes of events a terminal result repeats; the
 	// oldest beyond that are in the log alone.
 	resultBytes = 16 << 20
@@ -65,12 +62,16 @@ type cost struct{ memory, passes uint32 }
 type settings struct {
 	// keyCost is the protocol's documented cost of client and admin keys.
 	keyCost cost
-	// sessionCost is that of session keys. They are made on every open and
-	// join; they are 192 random bits, which no hash makes safer.
+	// sessionCost is that of session keys, made on every open and join, and of
+	// the default keys: 192 random bits, which no hash makes safer.
 	sessionCost cost
 	// turnTimeout is how long a paused turn belongs to its owner once somebody
 	// else wants to speak: the protocol's default.
 	turnTimeout time.Duration
+	// ringEvents and ringBytes are how far a subscription may fall behind
+	// before it is told that it lagged. All streams of a session share them.
+	ringEvents, ringBytes int
 }
 
-var defaultSettings = settings{keyCost: cost{64 << 10, 3}, sessionCost: cost{8 << 10, 1}, turnTimeout: 120 * time.Second}
+var defaultSettings = settings{keyCost: cost{64 << 10, 3}, sessionCost: cost{8 << 10, 1}, turnTimeout: 120 * time.Second,
+	ringEvents: 4096, ringBytes: 4 << 20}

@@ -177,28 +177,30 @@ func (r *registry) deleteProfile(ctx context.Context, id string) error {
 	return nil
 }
 
-// addKey makes a key; its plaintext is returned this once.
-func (r *registry) addKey(ctx context.Context, k clientKey, prefix string) (clientKey, string, error) {
-	return r.putKey(ctx, k, newKey(prefix))
+// addKey makes a client key; its plaintext is returned this once.
+func (r *registry) addKey(ctx context.Context, k clientKey) (clientKey, string, error) {
+	plain := newKey(clientPrefix)
+	k, err := r.putKey(ctx, k, plain, r.set.keyCost)
+	return k, plain, err
 }
 
 // putKey stores the record of a key.
-func (r *registry) putKey(ctx context.Context, k clientKey, plain string) (clientKey, string, error) {
-	k.Prefix, k.Digest, k.Hash = plain[:shownPrefix], digestOf(plain), hashKey(plain, r.set.keyCost)
+func (r *registry) putKey(ctx context.Context, k clientKey, plain string, c cost) (clientKey, error) {
+	k.Prefix, k.Digest, k.Hash = plain[:shownPrefix], digestOf(plain), hashKey(plain, c)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.keys) >= maxKeys && r.keys[k.ID] == nil {
-		return k, "", errTooMany
+		return k, errTooMany
 	}
 	if err := r.kv.Set(ctx, clientKeyKey+k.ID, mustJSON(k)); err != nil {
-		return k, "", err
+		return k, err
 	}
 	if old := r.keys[k.ID]; old != nil {
 		delete(r.digests, old.Digest)
 	}
 	r.keys[k.ID], r.digests[k.Digest] = &k, &k
 	r.verified.add(plain, k.Hash)
-	return k, plain, nil
+	return k, nil
 }
 
 // revoke ends a client key; it returns the key as it was. A default key stays

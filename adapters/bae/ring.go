@@ -3,6 +3,7 @@ package bae
 import (
 	"context"
 	"errors"
+	"math"
 )
 
 var (
@@ -19,12 +20,15 @@ type ring struct {
 	base    uint64 // number of entries[0]
 	bytes   int
 	streams map[*cursor]struct{}
+
+	maxEvents, maxBytes int
 }
 
 // cursor is one stream's place in a room.
 type cursor struct {
 	room *room
-	next uint64 // number of the next entry
+	next uint64   // number of the next entry
+	at   position // of the last one, or of where the stream began
 	// live: the stream only watches, and ends with unsubscribe and the session.
 	live bool
 	over bool
@@ -44,7 +48,7 @@ func (g *ring) add(entries []entry) {
 		g.bytes += len(e.frame)
 	}
 	drop := 0
-	for len(g.entries)-drop > 1 && (len(g.entries)-drop > ringEvents || g.bytes > ringBytes) {
+	for len(g.entries)-drop > 1 && (len(g.entries)-drop > g.maxEvents || g.bytes > g.maxBytes) {
 		g.bytes -= len(g.entries[drop].frame)
 		drop++
 	}
@@ -62,7 +66,11 @@ func (r *room) attach(live bool) *cursor {
 }
 
 func (r *room) attachLocked(live bool) *cursor {
-	c := &cursor{room: r, next: r.ring.end(), live: live, over: r.gone || live && r.ended}
+	at := position{anchor: r.proj.anchor, seq: r.proj.seq, idx: math.MaxUint16}
+	if at.anchor == 0 {
+		at.anchor = at.seq
+	}
+	c := &cursor{room: r, next: r.ring.end(), at: at, live: live, over: r.gone || live && r.ended}
 	r.ring.streams[c] = struct{}{}
 	return c
 }
@@ -92,7 +100,7 @@ func (c *cursor) wait(ctx context.Context) ([]entry, error) {
 		case c.next < g.end():
 			got := g.entries[c.next-g.base:]
 			got = got[:len(got):len(got)]
-			c.next = g.end()
+			c.next, c.at = g.end(), got[len(got)-1].pos
 			r.mu.Unlock()
 			return got, nil
 		case c.over:

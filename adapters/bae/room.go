@@ -53,7 +53,7 @@ func newRoom(f *Front, ses id.ID, hs *host.Session, chat id.ID) *room {
 	if o, ok := openingOf(&st.Info); ok {
 		r.profile = o.Profile
 	}
-	r.ring.streams = map[*cursor]struct{}{}
+	r.ring = ring{streams: map[*cursor]struct{}{}, maxEvents: f.set.ringEvents, maxBytes: f.set.ringBytes}
 	// The projection begins with the running turn, if there is one: what is
 	// before it is over.
 	at := st.Seq

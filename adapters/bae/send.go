@@ -74,8 +74,6 @@ func (s *sender) run(ctx context.Context, out *feed) {
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, errLagged):
-		_ = out.push(ctx, lagged)
 	case ctx.Err() != nil && s.f.draining.Err() == nil:
 		// The client has gone.
 	default:
@@ -283,18 +281,12 @@ func (s *sender) invalid(ctx context.Context, p *pause, cause error) error {
 // follow streams a turn to the end of its leg.
 func (s *sender) follow(ctx context.Context, turn id.ID, own bool) error {
 	for {
-		entries, err := s.cur.wait(ctx)
-		for i := range entries {
-			var ended bool
-			if ended, err = s.take(ctx, &entries[i], turn); ended {
-				return err
-			}
-			if err != nil {
-				break
-			}
+		ended, err := s.more(ctx, turn)
+		if ended {
+			return err
 		}
 		if err != nil {
-			if own && !errors.Is(err, errLagged) && s.f.draining.Err() == nil {
+			if own && s.f.draining.Err() == nil {
 				// A client that goes away cancels its turn.
 				stored, cancel := within(ctx)
 				defer cancel()
@@ -303,6 +295,29 @@ func (s *sender) follow(ctx context.Context, turn id.ID, own bool) error {
 			return err
 		}
 	}
+}
+
+// more passes on what came since the last call. A sender that reads slowly is
+// fed from the log: it must not lose its result.
+func (s *sender) more(ctx context.Context, turn id.ID) (ended bool, err error) {
+	entries, err := s.cur.wait(ctx)
+	if errors.Is(err, errLagged) {
+		r, from := s.room, s.cur.at
+		s.cur.detach()
+		s.cur = r.attach(false)
+		var failed error
+		err = r.replay(ctx, from, s.cur.at.seq, func(e *entry) bool {
+			ended, failed = s.take(ctx, e, turn)
+			return !ended && failed == nil
+		})
+		return ended, errors.Join(err, failed)
+	}
+	for i := range entries {
+		if ended, err := s.take(ctx, &entries[i], turn); ended || err != nil {
+			return ended, err
+		}
+	}
+	return false, err
 }
 
 // take passes one entry on; ended says that it was the leg's last and the

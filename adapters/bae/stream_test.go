@@ -1,11 +1,14 @@
 package bae
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 func TestSubscriptionsReplayAndGoOnWithoutGapOrRepeat(t *testing.T) {
@@ -179,6 +182,56 @@ func TestAClosedSessionStillReplays(t *testing.T) {
 		lines := c.call("session.registerDriver", obj{})
 		return lines[0]["result"] != nil
 	})
+}
+
+func TestASlowReaderLagsWithoutHoldingAnybodyUp(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{ringEvents: 4})
+	c := g.open(nil).register()
+	r, err := g.f.room(t.Context(), mustSession(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.f.release(r)
+	// A watcher and a sender whose peers take nothing for now.
+	const room = 600 // bytes: less than two events
+	watcher, sender := &feed{out: outbox.New(room)}, &feed{out: outbox.New(room)}
+	rq := &request{room: r, ses: r.ses, key: clientKey{ID: c.id}, id: json.RawMessage("1"), hasID: true, params: mustJSON(msg(strings.Repeat("read x\n", 20)))}
+	run, err := g.f.sendMessage(t.Context(), rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { g.f.watch(t.Context(), rq, nil, watcher); watcher.out.Close(errWritten) })
+	eventually(t, "watching", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.ring.streams) == 1 })
+	both.Go(func() { run(t.Context(), sender); sender.out.Close(errWritten) })
+	hs := g.session(c)
+	eventually(t, "the turn ends though nobody reads", func() bool { return hs.State().DefaultChat().Count == 1 })
+	drain := func(d *feed) (lines []obj) {
+		for {
+			frames, err := d.out.Next(t.Context())
+			if err != nil {
+				return lines
+			}
+			for _, f := range frames {
+				var m obj
+				if err := json.Unmarshal(f, &m); err != nil {
+					t.Error(err)
+				}
+				lines = append(lines, m)
+			}
+		}
+	}
+	lines := drain(watcher)
+	want(t, "last line of the watcher", string(mustJSON(lines[len(lines)-1])), string(mustJSON(obj{"jsonrpc": "2.0", "error": obj{"code": codeState, "message": errLagged.Error()}})))
+	lines = drain(sender)
+	both.Wait()
+	for _, f := range sender.done {
+		f()
+	}
+	log := ids(c.log())[3:] // without the opening, the registration and its own message
+	want(t, "the sender missed nothing", ids(lines), log)
+	want(t, "result", len(lines[len(lines)-1]["result"].(obj)["events"].([]any)), len(log)+1)
 }
 
 func TestStoppingEndsStreamsAndGivesResults(t *testing.T) {
