@@ -392,9 +392,26 @@ func TestRestart(t *testing.T) {
 	chat := p.session(g, sess)
 	p.dispatch(chat, started("t1", "say one"))
 	p.idle(chat, "t1")
+	p.echo(p.dispatch(sess, object{"type": "session/activeClientSet", "activeClient": object{"clientId": "editor", "tools": []any{object{"name": "pick"}}}}))
 	last := p.last
 	g.stop()
 	g.start()
+	// The tools of a client that is gone are nobody's to run.
+	w := g.connect("watcher")
+	w.subscribe(sess)
+	sid, _ := g.front.findSession(sess)
+	for deadline := time.Now().Add(patience); ; {
+		s, err := g.host.Session(t.Context(), sid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.State().Tools) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("tools are left: %v", s.State().Tools)
+		}
+	}
 	q := g.dial("editor")
 	q.fails(-32008, "reconnect", object{"clientId": "editor", "lastSeenServerSeq": last, "subscriptions": []string{rootURI, chat}})
 	res := q.call("initialize", object{"channel": rootURI, "clientId": "editor", "protocolVersions": []string{"1.0.0"},

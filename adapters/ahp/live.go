@@ -97,7 +97,25 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	}
 	f.lives[sid] = l
 	f.wg.Go(func() { l.run(f.ctx) })
+	f.dismissAbsent(l.st.Tools, s)
 	return l, nil
+}
+
+// dismissAbsent takes back the tools of clients that an earlier run of the
+// gateway left in a session; the caller holds mu.
+func (f *Front) dismissAbsent(tools []event.ClientToolsSet, s *host.Session) {
+	for _, t := range tools {
+		if c := f.clients[t.Client.Client]; t.Client.Front != front || c != nil {
+			continue
+		}
+		f.wg.Go(func() {
+			ctx, cancel := context.WithTimeout(f.ctx, leaveWithin)
+			defer cancel()
+			if err := s.ClientGone(ctx, t.Client); err != nil && !errors.Is(err, host.ErrNotFound) {
+				f.log.Warn("The tools of a client could not be taken back", "session", s.ID().String(), "err", err)
+			}
+		})
+	}
 }
 
 // renderer makes shapes in a spelling; the caller holds mu.
