@@ -250,11 +250,15 @@ func checkParams(r *jsonrpc.Request) error {
 	return nil
 }
 
-// serial keeps notifications that replace each other in order.
+// serial keeps notifications that replace each other in order, and an answer
+// behind the stop that was sent before it: who stops a run and then allows its
+// call has stopped it.
 func serial(r *jsonrpc.Request) string {
 	switch r.Method {
 	case "drafts.set", "presence.report":
 		return r.Method
+	case "chat.stop", "chat.interrupt", "approvals.answer", "interactions.answer":
+		return "stops and answers"
 	}
 	return ""
 }
