@@ -339,8 +339,9 @@ func (a *asks) resolved(t *track, chat id.ID, b *event.InteractionResolved) {
 		if k.timer != nil {
 			k.timer.Stop()
 		}
+		answered := b.Resolution.Outcome != event.Cancelled && b.Resolution.Outcome != event.Expired
 		for c, cancel := range k.put {
-			if b.Resolution.By.Front == frontName && b.Resolution.By.Client == c.surface {
+			if answered && b.Resolution.By.Front == frontName && b.Resolution.By.Client == c.surface {
 				winner = c
 			}
 			cancel()

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
@@ -43,6 +46,8 @@ type conn struct {
 	recent    id.ID // session created or resumed last
 	tools     map[string]hostTool
 	calls     map[string]*invocation // by callId
+	// stops are the interrupts that are on their way.
+	stops map[*jsonrpc.Request]chan struct{}
 }
 
 // subKey names a subscription: a session, and a chat or Nil for its default.
@@ -50,7 +55,7 @@ type subKey struct{ session, chat id.ID }
 
 func newConn(f *Front, socket *ws.Conn) *conn {
 	c := &conn{front: f, ws: socket, surface: newSurface(), subs: map[subKey]*sub{},
-		tools: map[string]hostTool{}, calls: map[string]*invocation{}}
+		tools: map[string]hostTool{}, calls: map[string]*invocation{}, stops: map[*jsonrpc.Request]chan struct{}{}}
 	c.log = f.log.With("peer", socket.RemoteAddr().String(), "surface", c.surface)
 	c.ctx, c.cancel = context.WithCancel(f.ctx)
 	c.peer = jsonrpc.NewPeer(c.ctx, jsonrpc.Options{Send: c.send, Handle: c.handle, Preempt: c.preempt, Serial: serialKey,
@@ -111,12 +116,64 @@ func (c *conn) receive(data []byte) {
 	case perr != nil:
 		err = c.send(jsonrpc.ErrorReply(nil, perr))
 	case !m.HasMethod:
-		err = c.peer.Receive(data)
+		err = c.behindStops(func() error { return c.peer.Receive(data) })
 	default:
-		err = c.peer.Dispatch(&jsonrpc.Request{Method: m.Method, Params: m.Params, ID: m.ID})
+		r := &jsonrpc.Request{Method: m.Method, Params: m.Params, ID: m.ID}
+		switch m.Method {
+		case "session.interrupt", "session.close":
+			c.mu.Lock()
+			c.stops[r] = make(chan struct{})
+			c.mu.Unlock()
+			err = c.peer.Dispatch(r)
+		case "approval.respond", "question.respond":
+			err = c.behindStops(func() error { return c.peer.Dispatch(r) })
+		default:
+			err = c.peer.Dispatch(r)
+		}
 	}
+	c.judge(err)
+}
+
+// judge cuts a client that floods.
+func (c *conn) judge(err error) {
 	if err == jsonrpc.ErrFlood {
 		c.ws.CloseSlow("too many notifications at once")
+	}
+}
+
+// behindStops lets an answer of a person take effect behind the interrupts that
+// were sent before it: who stops a turn and then allows its call has stopped it.
+func (c *conn) behindStops(pass func() error) error {
+	c.mu.Lock()
+	stops := slices.Collect(maps.Values(c.stops))
+	c.mu.Unlock()
+	if len(stops) == 0 {
+		return pass()
+	}
+	c.spawn(func(ctx context.Context) {
+		limit := time.NewTimer(stopWait)
+		defer limit.Stop()
+		for _, stopped := range stops {
+			select {
+			case <-stopped:
+			case <-limit.C:
+				return // the interrupt was not taken: neither is what followed it
+			case <-ctx.Done():
+				return
+			}
+		}
+		c.judge(pass())
+	})
+	return nil
+}
+
+// stopped notes that an interrupt took effect, or was refused.
+func (c *conn) stopped(r *jsonrpc.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch, ok := c.stops[r]; ok {
+		close(ch)
+		delete(c.stops, r)
 	}
 }
 
@@ -164,6 +221,7 @@ func (c *conn) preempt(_ context.Context, r *jsonrpc.Request) (bool, any, error)
 		return true, result, err
 	}
 	if !c.greeted.Load() {
+		c.stopped(r)
 		return true, nil, fail(codeUnauthorized, "system.hello comes first")
 	}
 	return false, nil, nil
@@ -171,6 +229,7 @@ func (c *conn) preempt(_ context.Context, r *jsonrpc.Request) (bool, any, error)
 
 // handle runs one request in a goroutine of its own.
 func (c *conn) handle(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	defer c.stopped(r)
 	m, known := surface.Methods[r.Method]
 	if !known || m.Direction != "c2s" {
 		return nil, fail(codeNoMethod, "no method %q", cut(r.Method, 80))

@@ -81,13 +81,14 @@ func (f *fold) turnStarted(c *chatFold, b *event.TurnStarted, e *event.Event) {
 			Task: b.Message.Text, Status: "running", SessionID: ptr(f.name(c.ID))}, e.At)
 	}
 	rich := richOf(&b.Message)
+	system := b.Message.System && c.Origin != event.OriginSubagent // a subagent's task is its prompt
 	started := turnStarted{TurnID: c.Turn.Key, Prompt: &b.Message.Text, Queued: b.FromQueue, Initiator: "user"}
-	if b.Message.System {
+	if system {
 		started.Prompt, started.Initiator, started.Reason = nil, "system", ptr(rich.Reason)
 	}
 	f.emit(c, "turn.started", started, e.At)
 	c.Chars += int64(len(b.Message.Text))
-	if !b.Message.System {
+	if !system {
 		f.emit(c, "message.user", userMessage(&b.Message, rich, false), e.At)
 	}
 }

@@ -63,6 +63,10 @@ const (
 	// no time-out; every progress restarts it.
 	toolTimeout = 120 * time.Second
 
+	// stopWait bounds how long an answer waits for the interrupt before it. An
+	// interrupt waits for the disk alone.
+	stopWait = 5 * time.Second
+
 	// maxInFlight is how many requests of one connection run at once.
 	maxInFlight = 64
 

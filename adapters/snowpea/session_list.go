@@ -133,7 +133,6 @@ func (f *Front) row(ctx context.Context, s *host.Summary, c host.ChatSummary) (s
 			row.Agent = ptr(c.Info.Agent)
 		}
 	}
-	row.Running = row.Status == statusRunning || row.Status == statusApproval || row.Status == statusQuestion
 	fold, err := f.foldOf(ctx, s)
 	if err != nil {
 		return row, err
@@ -142,10 +141,12 @@ func (f *Front) row(ctx context.Context, s *host.Summary, c host.ChatSummary) (s
 		row.Seq, row.ContextUsed, row.ContextWindow = x.Seq, x.Used, ptr(x.Window)
 	}
 	f.addLive(&row, s, c.Info.ID)
+	row.Running = row.Status == statusRunning || row.Status == statusApproval || row.Status == statusQuestion
 	return row, nil
 }
 
-// addLive adds what the session's state knows and its summary does not.
+// addLive adds what the session's state knows and its summary does not, or not
+// yet.
 func (f *Front) addLive(row *sessionRow, s *host.Summary, chat id.ID) {
 	if !s.Live {
 		return
@@ -158,6 +159,13 @@ func (f *Front) addLive(row *sessionRow, s *host.Summary, chat id.ID) {
 		return
 	}
 	st := session.State()
+	row.Status = statusOf(st, chat)
+	if x := st.Chat(chat); x != nil && row.Status == statusIdle && len(x.Turns) > 0 {
+		if t := x.Turns[len(x.Turns)-1]; t.Status == event.TurnFailed &&
+			doneReason(&event.TurnEnded{Status: t.Status, Error: t.Error, Synthetic: t.Synthetic}) == "error" {
+			row.Status = statusError
+		}
+	}
 	for _, i := range st.Open {
 		if i.Chat != chat {
 			continue
