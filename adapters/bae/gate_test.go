@@ -30,11 +30,11 @@ func TestAPauseHoldsTheQueueAndItsOwnerDoesNotQueue(t *testing.T) {
 	lines := waiting.rest()
 	want(t, "b", text(lines[len(lines)-1]["result"].(obj)["message"]), "from b")
 
-	var turns, keys []string
+	var keys []string
 	for _, e := range a.log() {
-		switch k := e["event_type"].(string); k {
+		switch e["event_type"] {
 		case "client.message.send", "server.message.send":
-			turns, keys = append(turns, k), append(keys, e["client_key_id"].(string))
+			keys = append(keys, e["client_key_id"].(string))
 		case "provider.request":
 			n := len(e["payload"].(obj)["tools"].([]any))
 			if wantN := map[string]int{a.id: 1, b.id: 0}[e["client_key_id"].(string)]; n != wantN {
