@@ -238,3 +238,53 @@ func TestCrossFrontHistory(t *testing.T) {
 		c.play(g)
 	})
 }
+
+// deathWatch is the program; when it was killed, nothing that it started may
+// stay behind.
+type deathWatch struct {
+	*wiretest.Binary
+	t *testing.T
+}
+
+func (w deathWatch) Kill(p wiretest.Place) error {
+	err := w.Binary.Kill(p)
+	h := &home{t: w.t, place: p}
+	eventually(w.t, "all processes are gone", func() bool { return len(h.processes()) == 0 })
+	return err
+}
+
+// A gateway killed while one session waits for an approval and another streams
+// shows on every front what was finished, the turns closed, and nothing open.
+func TestCrossFrontCrash(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, a party, others []party) {
+		b := others[0]
+		if b.front == "bae" { // it shows no deltas
+			b = others[1]
+		}
+		c := compose(t)
+		c.both(a, b, "connect")
+		c.do(a, "open")
+		c.do(a, "prompt", "PROMPT", `say kept\nrun touch ran`)
+		c.do(a, "approval opened")
+		c.do(b, "open")
+		c.do(b, "prompt", "PROMPT", `say whole\nsleep 300\nstream 100000 10 1`)
+		c.do(b, "streaming")
+		c.section("the gateway is killed and starts again", "gateway kill\ngateway start")
+		for _, p := range append([]party{a}, others...) {
+			c.do(p, "connect")
+			title, kept := "say whole", "whole"
+			switch {
+			case p == a:
+				title, kept = "say kept", "kept"
+			case p.front == "bae": // it has no titles to look for
+				kept = "$re:^(kept|whole)$"
+			}
+			c.do(p, "look up", "TITLE", title)
+			c.do(p, "cut off", "KEPT", kept)
+		}
+		c.do(a, "turn", "PROMPT", "say again", "NUMBER", "2")
+		c.section("what waited for approval did not run", "file ran missing")
+		c.play(deathWatch{polyhost, t})
+	})
+}
