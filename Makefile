@@ -36,7 +36,7 @@ generate:
 	go generate ./...
 
 fmt:
-	gofmt -w adapters backends cmd core docs plugins transports
+	gofmt -w .
 
 tidy-check:
 	go mod tidy -diff

@@ -18,13 +18,6 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 )
 
-const (
-	// callWithin is how long one call may take.
-	callWithin = 60 * time.Second
-	// maxReply is the largest message that is read, in bytes.
-	maxReply = 128 << 20
-)
-
 // dialect is how a client introduces itself on a front that speaks JSON-RPC
 // over WebSocket.
 type dialect struct {
