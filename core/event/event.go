@@ -55,7 +55,7 @@ func DurabilityOf(b Body) Durability {
 	switch b.(type) {
 	case *PartDelta, *DraftChanged, *ContextReported:
 		return Lazy
-	case *TurnEnded, *InteractionResolved:
+	case *PartEnded, *ToolEnded, *TurnEnded, *InteractionResolved:
 		return Barrier
 	}
 	return Durable

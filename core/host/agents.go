@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
 
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/store"
 )
 
 // AgentInfo is what is known of an agent backend.
@@ -29,11 +31,18 @@ type agents struct {
 	ready chan struct{} // closed once all have been asked
 }
 
-// newAgents asks all backends in the background.
-func newAgents(h *Host) *agents {
+// newAgents asks all backends in the background. Until a backend answers, it
+// is what it said of itself the last time.
+func newAgents(ctx context.Context, h *Host) *agents {
 	a := &agents{host: h, ready: make(chan struct{})}
 	for _, b := range h.opt.Backends {
-		a.infos = append(a.infos, AgentInfo{Name: b.Name, Info: agent.Info{Name: b.Name, Title: b.Name}})
+		info := AgentInfo{Name: b.Name, Info: agent.Info{Name: b.Name, Title: b.Name}}
+		if stored, err := h.store.Get(ctx, agentKey(b.Name)); err == nil {
+			if err := json.Unmarshal(stored, &info.Info); err != nil {
+				h.log.Warn("What an agent said of itself cannot be read", "backend", b.Name, "err", err)
+			}
+		}
+		a.infos = append(a.infos, info)
 	}
 	a.wg.Go(func() {
 		defer close(a.ready)
@@ -57,6 +66,9 @@ func newAgents(h *Host) *agents {
 					info.Title = b.Name
 				}
 				a.infos[i].Info = info
+				if stored, err := json.Marshal(info); err == nil {
+					h.store.Commit(store.Batch{Put: []store.KV{{Key: agentKey(b.Name), Value: stored}}, Lazy: true})
+				}
 			})
 		}
 		wg.Wait()

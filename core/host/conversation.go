@@ -145,6 +145,7 @@ type openPart struct {
 	key  string
 	kind event.PartKind
 	size int
+	cut  bool // it was longer than what is kept
 }
 
 // call is a tool call that has not ended.

@@ -125,14 +125,13 @@ func (r *run) text(f *agentFrame, kind event.PartKind) {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	if text == "" || p.size >= MaxPartText {
-		return
+	if room := MaxPartText - p.size; len(text) > room {
+		text, p.cut = validPrefix(text, room), true
+		p.size = MaxPartText // what follows has no room either
+	} else {
+		p.size += len(text)
 	}
-	if p.size += len(text); p.size > MaxPartText {
-		text = validPrefix(text, len(text)-(p.size-MaxPartText))
-		r.emit(&event.PartDelta{Part: p.id, Text: text})
-		r.whole(event.Part{Kind: event.PartNotice, Notice: &event.Notice{Level: "warning", Code: "truncated",
-			Text: "the rest of this text was too long to keep"}})
+	if text == "" {
 		return
 	}
 	r.s.emit(r.chat, r.turn, &event.PartDelta{Part: p.id, Text: text})
@@ -148,6 +147,10 @@ func (r *run) closeText() {
 	delete(r.parts, p.key)
 	if part := r.s.part(r, p.id); part != nil && !part.Ended() {
 		r.emit(&event.PartEnded{Part: p.id, Text: part.Text.String()})
+	}
+	if p.cut {
+		r.whole(event.Part{Kind: event.PartNotice, Notice: &event.Notice{Level: "warning", Code: "truncated",
+			Text: "the rest of this text was too long to keep"}})
 	}
 }
 

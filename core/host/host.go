@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := h.loadIndex(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	h.agents = newAgents(h)
+	h.agents = newAgents(ctx, h)
 	if err := h.discardPrivate(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -503,4 +504,34 @@ func TestWatchTellsOfSessions(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Right after a restart clients see the models the agent had.
+func TestAgentsAreKnownRightAfterARestart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	want := f.host.Agents()[0].Info
+	if len(want.Models) == 0 {
+		t.Fatal("the agent has no models")
+	}
+	if err := f.host.Close(f.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.Open(f.ctx(), host.Options{Store: f.store, DefaultDir: f.dir,
+		Backends: []host.NamedBackend{{Name: "demo", Backend: silentBackend{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close(f.ctx())
+	if got := h.Agents()[0]; len(got.Info.Models) != len(want.Models) || got.Known {
+		t.Errorf("before it answers the agent is %+v", got)
+	}
+}
+
+// silentBackend never says what it is.
+type silentBackend struct{ agent.Backend }
+
+func (silentBackend) Info(ctx context.Context) (agent.Info, error) {
+	<-ctx.Done()
+	return agent.Info{}, ctx.Err()
 }

@@ -10,11 +10,12 @@ import (
 )
 
 // The keys of the store. Session ids have one length, so prefixes are safe.
-func logName(s id.ID) string     { return "session/" + s.String() }
-func summaryKey(s id.ID) string  { return "summary/" + s.String() }
-func snapshotKey(s id.ID) string { return "snapshot/" + s.String() }
-func runningKey(s id.ID) string  { return "running/" + s.String() }
-func reservedKey(s id.ID) string { return "reserved/" + s.String() }
+func logName(s id.ID) string         { return "session/" + s.String() }
+func summaryKey(s id.ID) string      { return "summary/" + s.String() }
+func snapshotKey(s id.ID) string     { return "snapshot/" + s.String() }
+func runningKey(s id.ID) string      { return "running/" + s.String() }
+func agentKey(backend string) string { return "agent/" + backend }
+func reservedKey(s id.ID) string     { return "reserved/" + s.String() }
 func turnPrefix(s, c id.ID) string {
 	return "turn/" + s.String() + "/" + c.String() + "/"
 }

@@ -68,6 +68,9 @@ type received struct {
 type ticketed struct {
 	ticket store.Ticket
 	last   uint64
+	// change is what the watchers hear once the batch is stored.
+	change   Change
+	announce bool
 }
 
 func newSession(h *Host, st *state.State, private bool) *Session {
@@ -258,11 +261,12 @@ func (s *Session) commit() {
 		s.reserved = s.w.last + reserveSeqs
 		s.w.put = append(s.w.put, store.KV{Key: reservedKey(s.id), Value: fmt.Appendf(nil, "%d", s.reserved)})
 	}
-	t, last := s.w.commit()
-	s.tickets <- ticketed{t, last}
+	out := ticketed{}
 	if reason != "" {
-		s.host.announce(&sum, reason)
+		out.change, out.announce = s.host.note(&sum, reason)
 	}
+	out.ticket, out.last = s.w.commit()
+	s.tickets <- out
 }
 
 // awaitTickets tells the hub, and through it the subscribers, what is stored.
@@ -277,6 +281,9 @@ func (s *Session) awaitTickets() {
 		s.hub.Stored(t.last)
 		s.release(t.last)
 		s.pubMu.Unlock()
+		if t.announce {
+			s.host.announce(t.change)
+		}
 	}
 }
 

@@ -172,25 +172,33 @@ func (q *queue[T]) take(ctx context.Context, reset func()) ([]T, error) {
 	}
 }
 
-// announce indexes a session's new summary and tells the watchers. A private
+// note indexes a session's new summary, and says what the watchers are to be
+// told once the events behind it are stored; false for nothing. A private
 // session is not announced; when its first turn starts it is added.
-func (h *Host) announce(sum *Summary, reason string) {
+func (h *Host) note(sum *Summary, reason string) (Change, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.index[sum.Info.ID]
-	if old == nil && reason != reasonCreated {
-		return // deleted meanwhile
+	if old == nil {
+		return Change{}, false // deleted meanwhile
 	}
 	h.indexLocked(sum)
 	kind := Changed
-	if old == nil || old.Private && !sum.Private {
+	if old.Private && !sum.Private {
 		kind = Added
 	}
-	if sum.Private {
-		return
+	return Change{Kind: kind, Session: sum.Info.ID, Summary: *sum, Reason: reason}, !sum.Private
+}
+
+// announce tells the watchers.
+func (h *Host) announce(c Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.index[c.Session] == nil {
+		return // deleted meanwhile, and they know
 	}
 	for w := range h.watchers {
-		w.push(Change{Kind: kind, Session: sum.Info.ID, Summary: *sum, Reason: reason})
+		w.push(c)
 	}
 }
 
