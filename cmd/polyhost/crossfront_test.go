@@ -117,6 +117,7 @@ func TestCrossFrontApproval(t *testing.T) {
 		c.do(b, "approval found")
 		c.do(b, "approve")
 		c.do(a, "approval heard")
+		c.do(a, "deny too late")
 		c.both(a, b, "approved turn")
 		c.play(g)
 	})
@@ -125,26 +126,20 @@ func TestCrossFrontApproval(t *testing.T) {
 // A question that a turn of one front asks is answered on another.
 func TestCrossFrontQuestion(t *testing.T) {
 	t.Parallel()
-	g := polyhost
-	for i, front := range settings.Fronts {
-		other := settings.Fronts[(i+1)%len(settings.Fronts)]
-		t.Run(front+"-"+other, func(t *testing.T) {
-			t.Parallel()
-			a, b := party{front, "First"}, party{other, "Second"}
-			prompt := []string{"PROMPT", `ask Which colour? | Red | Blue`}
-			c := compose(t)
-			c.both(a, b, "connect")
-			c.do(a, "open")
-			c.do(a, "prompt", prompt...)
-			c.do(a, "question opened")
-			c.do(b, "find", prompt...)
-			c.do(b, "question found")
-			c.do(b, "answer")
-			c.do(a, "answer heard")
-			c.both(a, b, "answered turn")
-			c.play(g)
-		})
-	}
+	pairs(t, func(t *testing.T, a, b party) {
+		prompt := []string{"PROMPT", `ask Which colour? | Red | Blue`}
+		c := compose(t)
+		c.both(a, b, "connect")
+		c.do(a, "open")
+		c.do(a, "prompt", prompt...)
+		c.do(a, "question opened")
+		c.do(b, "find", prompt...)
+		c.do(b, "question found")
+		c.do(b, "answer")
+		c.do(a, "answer heard")
+		c.both(a, b, "answered turn")
+		c.play(polyhost)
+	})
 }
 
 // everyone is a client of each front, named after it.
