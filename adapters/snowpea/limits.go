@@ -109,9 +109,6 @@ const (
 	maxTools      = 256
 	maxToolSchema = 64 << 10
 
-	// maxToolMeta is the largest meta object of a host tool's result in bytes.
-	maxToolMeta = 16 << 10
-
 	// maxSettings is the largest settings file in bytes.
 	maxSettings = 1 << 20
 

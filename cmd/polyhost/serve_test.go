@@ -49,7 +49,7 @@ func TestEndpointsAreWrittenWhenAllListensAndGoWithTheGateway(t *testing.T) {
 		t.Errorf("endpoints.json is %s", text)
 	}
 	for front, fields := range map[string][]string{
-		"snowpea": {"url", "token"}, "zidane": {"url", "token"}, "cognitio": {"url", "username", "password"},
+		"snowpea": {"url", "token"}, "ahp": {"url", "token"}, "zidane": {"url", "token"}, "cognitio": {"url", "username", "password"},
 		"bae": {"url", "client_key", "admin_url", "admin_key"},
 	} {
 		for _, field := range fields {
