@@ -46,6 +46,9 @@ beginning of one. With --json each line is an event as it is stored.`,
 				_, err := fmt.Fprintf(out, "%s\n", raw)
 				return err
 			}
+			if d, ok := e.Body.(*event.PartDelta); ok && d.Part.IsNil() {
+				return nil // a number that a crash took
+			}
 			_, err := fmt.Fprintf(out, "%6d  %s  %-20s %s\n", e.Seq, e.At.Local().Format(time.TimeOnly), e.Body.Kind(), printable(describe(e.Body)))
 			return err
 		})
