@@ -1,12 +1,15 @@
 package bae
 
 import (
+	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 func TestAPauseHoldsTheQueueAndItsOwnerDoesNotQueue(t *testing.T) {
@@ -216,6 +219,35 @@ func TestASenderThatLeavesCancelsItsTurn(t *testing.T) {
 	s.close()
 	eventually(t, "idle", func() bool { return !hs.State().Running() })
 	want(t, "next", text(c.send("say next")["message"]), "next")
+}
+
+func TestASenderThatDoesNotReadItsResultHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	a := g.open(nil).register()
+	b := g.join(a.ses, nil).register()
+	r, err := g.f.room(t.Context(), mustSession(t, a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.f.release(r)
+	const room = 600 // bytes: less than two events
+	stalled := &feed{out: outbox.New(room)}
+	rq := &request{room: r, ses: r.ses, key: clientKey{ID: a.id}, id: json.RawMessage("1"), hasID: true, params: mustJSON(msg("say one\nsay two"))}
+	run, err := g.f.sendMessage(t.Context(), rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer stalled.out.Discard(errWritten)
+	sending.Go(func() { run(t.Context(), stalled) })
+	hs := g.session(a)
+	eventually(t, "the turn ends", func() bool { return hs.State().DefaultChat().Count == 1 })
+	want(t, "the next one", text(b.send("say next")["message"]), "next")
+	if frames, _ := stalled.out.Len(); frames != 1 {
+		t.Errorf("the stalled sender was given %d frames, want one that waits", frames)
+	}
 }
 
 func TestClosingEndsStreamsAndQueues(t *testing.T) {

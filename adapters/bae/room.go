@@ -154,9 +154,17 @@ func (r *room) advance(events []*event.Event) {
 		changed = true
 		r.note(e)
 		for i := range entries {
-			if m := entries[i].mark; m != nil && m.pause != nil {
+			m := entries[i].mark
+			if m == nil {
+				continue
+			}
+			if m.pause != nil {
 				m.pause.deadline = time.Now().Add(r.front.set.turnTimeout)
 				r.paused = m.pause
+			}
+			if l := r.leg; l != nil && m.message != nil {
+				// The next message need not wait for a peer that does not read.
+				time.AfterFunc(releaseAfter, func() { r.leave(l) })
 			}
 		}
 	}

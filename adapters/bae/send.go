@@ -69,6 +69,9 @@ func (s *sender) run(ctx context.Context, out *feed) {
 	leave := func() { s.room.leave(s.leg) }
 	out.done = append(out.done, leave)
 	err := s.turn(ctx, false)
+	// A message that got no turn has the gate no longer than one that did.
+	timer := time.AfterFunc(releaseAfter, leave)
+	out.done = append(out.done, func() { timer.Stop() })
 	if s.cur != nil {
 		s.cur.detach()
 	}
@@ -81,9 +84,6 @@ func (s *sender) run(ctx context.Context, out *feed) {
 		defer cancel()
 		_ = out.push(ctx, s.terminal(nil, s.f.rpcErrorOf(err)))
 	}
-	// The next message need not wait for a peer that does not read.
-	timer := time.AfterFunc(releaseAfter, leave)
-	out.done = append(out.done, func() { timer.Stop() })
 }
 
 // lagged is the last object of a stream that fell too far behind.
