@@ -647,3 +647,20 @@ func TestSlowClient(t *testing.T) {
 		t.Errorf("it got %d bytes of text, want %d", text, 2600*2000+len("and"))
 	}
 }
+
+// TestAClientConnectsUnderAnotherNameWhileItActs has the race detector watch a
+// client that acts on one connection and changes its name on others.
+func TestAClientConnectsUnderAnotherNameWhileItActs(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	a := g.connect("twin")
+	for i := range 20 {
+		a.send(object{"jsonrpc": "2.0", "id": 1000 + i, "method": "createSession",
+			"params": object{"channel": "demo:/" + id.New().String(), "provider": "demo"}})
+	}
+	for i := range 5 {
+		g.dial("twin").call("initialize", object{"channel": rootURI, "protocolVersions": []string{"1.0.0"}, "clientId": "twin",
+			"clientInfo": object{"name": fmt.Sprint("name ", i)}})
+	}
+	a.wait(0, "the last session", func(f object) bool { return f["id"] == 1019.0 && f["error"] == nil })
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	shared "github.com/polyhost/polyhost/adapters/front"
@@ -46,7 +47,7 @@ type Front struct {
 // client is a peer across its connections.
 type client struct {
 	id     string
-	name   string
+	as     atomic.Pointer[event.Actor] // changes when it connects under another name
 	conns  int
 	leftAt time.Time // zero while connected
 	// member are the sessions it is active in, private the ones it made that
@@ -55,9 +56,7 @@ type client struct {
 	private map[id.ID]bool
 }
 
-func (c *client) actor() event.Actor {
-	return event.Actor{Front: front, Client: c.id, Name: c.name}
-}
+func (c *client) actor() event.Actor { return *c.as.Load() }
 
 const seqKey = "server-seq"
 
@@ -182,6 +181,7 @@ func (f *Front) Drain(ctx context.Context) {
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	if refusal := f.door.Check(r); refusal != nil {
+		shared.LogRefusal(f.log, r, refusal)
 		http.Error(w, refusal.Error(), http.StatusForbidden)
 		return
 	}
@@ -218,8 +218,8 @@ func (f *Front) remember(c *conn, clientID, name string, create bool) (*client, 
 		cl = &client{id: clientID, member: map[id.ID]bool{}, private: map[id.ID]bool{}}
 		f.clients[clientID] = cl
 	}
-	if name != "" {
-		cl.name = name
+	if name != "" || !known {
+		cl.as.Store(&event.Actor{Front: front, Client: clientID, Name: name})
 	}
 	cl.conns++
 	cl.leftAt = time.Time{}

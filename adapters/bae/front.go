@@ -39,7 +39,7 @@ type Front struct {
 func New(d front.Deps) (front.Front, error) { return newFront(d, defaultSettings) }
 
 func newFront(d front.Deps, s settings) (*Front, error) {
-	f := &Front{deps: d, set: s, host: d.Host, log: d.Log.With("front", frontName),
+	f := &Front{deps: d, set: s, host: d.Host, log: d.Log,
 		rooms: map[id.ID]*room{}, drivers: map[id.ID][]driver{}}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/guard"
 )
@@ -36,6 +37,7 @@ func (f *Front) router() chi.Router {
 	r.Use(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if refusal := door.Check(r); refusal != nil {
+				front.LogRefusal(f.log, r, refusal)
 				f.writeError(w, refuse("forbidden", "%s", refusal))
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/transports/guard"
 )
 
@@ -25,12 +26,14 @@ func (f *server) door(next http.Handler) http.Handler {
 		h.Add("Vary", "Origin")
 		h.Set("X-Content-Type-Options", "nosniff")
 		if refusal := hosts.Check(r); refusal != nil {
+			front.LogRefusal(f.log, r, refusal)
 			f.refuse(w, r, http.StatusForbidden, refusal.Error())
 			return
 		}
 		origin := r.Header.Get("Origin")
 		if !localOrigin(origin) {
 			if refusal := origins.Check(r); refusal != nil {
+				front.LogRefusal(f.log, r, refusal)
 				f.refuse(w, r, http.StatusForbidden, refusal.Error())
 				return
 			}

@@ -50,7 +50,7 @@ func New(d front.Deps) (front.Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cognitio password: %w", err)
 	}
-	f := &server{deps: d, host: d.Host, log: d.Log.With("front", Name), password: password, bodyWithin: requestTimeout, streams: newStreams(),
+	f := &server{deps: d, host: d.Host, log: d.Log, password: password, bodyWithin: requestTimeout, streams: newStreams(),
 		ids: newEventIDs(), projects: newProjects(), announced: map[id.ID]bool{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for _, sum := range f.host.List(everySession) {

@@ -119,7 +119,7 @@ func (c *Console) check(rule guard.Rule, next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			fail(w, http.StatusUnauthorized, refusal.Error())
 		default:
-			c.deps.Log.Warn("The console refused a request", "rule", refusal.Kind, "value", refusal.Value)
+			front.LogRefusal(c.deps.Log, r, refusal)
 			fail(w, http.StatusForbidden, refusal.Error())
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/guard"
 )
 
 // Deps is what every front is given.
@@ -47,4 +48,10 @@ type Front interface {
 	// Drain tells the clients that the gateway stops, flushes and closes
 	// their connections, within ctx.
 	Drain(ctx context.Context)
+}
+
+// LogRefusal tells the operator whom the door turned away. A page cannot read
+// why it was refused, so the log says what to allow.
+func LogRefusal(log *slog.Logger, r *http.Request, why *guard.Refusal) {
+	log.Warn("A request was refused at the door", "peer", r.RemoteAddr, "why", why.Error())
 }

@@ -64,7 +64,7 @@ func New(d front.Deps) (front.Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snowpea: %w", err)
 	}
-	f := &Front{deps: d, host: d.Host, log: d.Log.With("front", frontName), token: token,
+	f := &Front{deps: d, host: d.Host, log: d.Log, token: token,
 		started: time.Now().UTC().Truncate(time.Second), document: document,
 		door:     guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
 		settings: newSettings(d.Home), tracks: map[id.ID]*track{}, conns: map[*conn]struct{}{},
@@ -91,7 +91,7 @@ func (f *Front) Listeners() []front.Listener {
 	mux.HandleFunc("GET /protocol.json", func(w http.ResponseWriter, r *http.Request) { f.serveJSON(w, f.document) })
 	return []front.Listener{{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusal := f.door.Check(r); refusal != nil {
-			f.log.Warn("A request was refused at the door", "peer", r.RemoteAddr, "rule", refusal.Kind, "value", refusal.Value)
+			front.LogRefusal(f.log, r, refusal)
 			http.Error(w, refusal.Error(), http.StatusForbidden)
 			return
 		}

@@ -60,7 +60,7 @@ func (f *Front) serve(ctx context.Context, socket *ws.Conn) {
 			socket.Close(ws.ClosePolicy, "too many notifications at once")
 		}
 	})
-	f.log.Debug("A connection ended", "front", Name, "client", c.by.Client, "err", err)
+	f.log.Debug("A connection ended", "client", c.by.Client, "err", err)
 	c.detach()
 	c.peer.Close()
 	f.leave(c)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -62,14 +63,14 @@ func (f *Front) upgrade(w http.ResponseWriter, r *http.Request) {
 	socket, err := ws.Upgrade(w, r, ws.Options{ReadLimit: readLimitBefore, PingEvery: pingEvery,
 		Subprotocols: []string{subprotocol}, Logger: f.log})
 	if err != nil {
-		f.log.Debug("A WebSocket upgrade failed", "front", Name, "err", err)
+		f.log.Debug("A WebSocket upgrade failed", "err", err)
 		return
 	}
 	f.serve(r.Context(), socket)
 }
 
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, status int, why *guard.Refusal, body string) {
-	f.log.Info("A request was refused", "front", Name, "peer", r.RemoteAddr, "why", why.Error())
+	front.LogRefusal(f.log, r, why)
 	w.Header().Set(refusalHeader, string(why.Kind))
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")

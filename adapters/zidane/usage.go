@@ -71,7 +71,7 @@ func (u *usage) ran(at time.Time, t turnUsage) {
 
 func (u *usage) run(ctx context.Context) {
 	if err := u.prune(ctx); err != nil && ctx.Err() == nil {
-		u.log.Error("Old usage counts could not be removed", "front", Name, "err", err)
+		u.log.Error("Old usage counts could not be removed", "err", err)
 	}
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -79,11 +79,11 @@ func (u *usage) run(ctx context.Context) {
 		select {
 		case <-tick.C:
 			if err := u.store(ctx); err != nil {
-				u.log.Error("The usage counts could not be stored", "front", Name, "err", err)
+				u.log.Error("The usage counts could not be stored", "err", err)
 			}
 		case <-ctx.Done():
 			if err := u.store(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, store.ErrClosed) {
-				u.log.Error("The last usage counts could not be stored", "front", Name, "err", err)
+				u.log.Error("The last usage counts could not be stored", "err", err)
 			}
 			return
 		}

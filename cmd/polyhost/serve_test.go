@@ -210,3 +210,38 @@ func TestTheConsoleKeepsStrangersOut(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLogNamesWhatToAllow: a page cannot read why it was refused, so its
+// owner must find it in the log, whatever front it asked.
+func TestTheLogNamesWhatToAllow(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.start()
+	for name, entry := range h.at {
+		r, err := http.NewRequest(http.MethodGet, strings.Replace(entry["url"], "ws://", "http://", 1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := "https://" + name + ".example"
+		r.Header.Set("Origin", page)
+		for header, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+			r.Header.Set(header, value)
+		}
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("%s answered %d", name, res.StatusCode)
+		}
+		found := false
+		for line := range strings.Lines(h.log()) {
+			found = found || strings.Contains(line, page) && strings.Contains(line, "allowed_origins") && strings.Count(line, "front="+name) == 1
+		}
+		if !found {
+			t.Errorf("%s: the log does not tell: %s", name, h.log())
+		}
+	}
+	h.stop()
+}
