@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/host"
@@ -39,7 +40,7 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 			log.Warn("An agent plugin is not used", "reason", "the built-in agent has its name", "plugin", p.Path)
 			continue
 		}
-		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256})
+		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256, PassEnv: strings.Fields(s.PluginEnv[p.Name])})
 	}
 	for _, name := range builtins {
 		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name}})

@@ -53,6 +53,9 @@ type Settings struct {
 	PluginDir string
 	// PluginPins are the SHA-256 sums, in hex, that plugins must have, by name.
 	PluginPins map[string]string
+	// PluginEnv are the variables of the gateway's environment that a plugin gets
+	// beside the usual ones, separated by spaces, by the plugin's name.
+	PluginEnv map[string]string
 }
 
 // Fronts are the names of all fronts, in the order of their ports.
@@ -95,6 +98,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.StringSliceVar(&s.AllowedHosts, "allowed-hosts", nil, "host names that may be asked for, beside the loopback ones")
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")
 	own.StringToStringVar(&s.PluginPins, "plugin-pins", nil, "SHA-256 sums that plugins must have: name=hex")
+	own.StringToStringVar(&s.PluginEnv, "plugin-env", nil, "further environment variables that plugins get: name=\"VARIABLE VARIABLE\"")
 	src.flags.AddFlagSet(own)
 	fs.AddFlagSet(own)
 }

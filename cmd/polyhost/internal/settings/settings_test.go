@@ -44,6 +44,8 @@ allowed_origins = ["https://a.example", "https://b.example"]
 port_base = 9000
 [plugin_pins]
 echo = "`+strings.Repeat("ab", 32)+`"
+[plugin_env]
+echo = "ECHO_TOKEN ECHO_URL"
 `, "--grace", "4s")
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +58,9 @@ echo = "`+strings.Repeat("ab", 32)+`"
 	}
 	if s.PortBase != 9000 || !maps.Equal(s.PluginPins, map[string]string{"echo": strings.Repeat("ab", 32)}) {
 		t.Errorf("port %d, pins %v", s.PortBase, s.PluginPins)
+	}
+	if !maps.Equal(s.PluginEnv, map[string]string{"echo": "ECHO_TOKEN ECHO_URL"}) {
+		t.Errorf("environment of plugins is %v", s.PluginEnv)
 	}
 	if !filepath.IsAbs(s.Workspace) || s.PluginDir != filepath.Join(s.Home, "plugins") {
 		t.Errorf("directories are %s, %s", s.Workspace, s.PluginDir)
