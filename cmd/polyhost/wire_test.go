@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/polyhost/polyhost/transports/wiretest"
@@ -11,4 +14,24 @@ import (
 func TestWireScripts(t *testing.T) {
 	t.Parallel()
 	wiretest.RunFolders(t, polyhost, "../../testdata")
+}
+
+// TestTheFirstScriptOfTheManual runs what a reader of docs/testing.md would
+// copy first.
+func TestTheFirstScriptOfTheManual(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../../docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(manual), "\n```\n")
+	script, _, found := strings.Cut(rest, "\n```\n")
+	if !found {
+		t.Fatal("the manual has no script")
+	}
+	file := filepath.Join(t.TempDir(), "first.txtar")
+	if err := os.WriteFile(file, []byte(script+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wiretest.RunFile(t, polyhost, file, "snowpea")
 }
