@@ -3,6 +3,7 @@ package ahp
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -90,9 +91,12 @@ func schemaFor(info *agent.Info) configSchema {
 	}
 	s := configSchema{Type: "object", Properties: map[string]configProperty{keyMode: mode}}
 	if len(info.Models) > 0 {
-		p := configProperty{Type: "string", Title: "Model", Default: info.Models[0].ID, SessionMutable: true}
+		// Not listed: editors would draw a second picker of models, which says
+		// nothing, as every message names the model of the first.
+		p := configProperty{Type: "string", Title: "Model", Description: "The model of messages that name none",
+			Default: info.Models[0].ID, SessionMutable: true}
 		for _, m := range info.Models {
-			p.Enum, p.EnumLabels = append(p.Enum, m.ID), append(p.EnumLabels, modelName(m))
+			p.offers, p.labels = append(p.offers, m.ID), append(p.labels, modelName(m))
 		}
 		s.Properties[keyModel] = p
 	}
@@ -153,13 +157,10 @@ func offered(p configProperty, key, word string) bool {
 		_, ok := modeOf(word)
 		return ok
 	}
-	for _, e := range p.Enum {
-		if e == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.values(), word)
 }
+
+func (p *configProperty) values() []string { return append(slices.Clip(p.Enum), p.offers...) }
 
 // clip shortens a peer's own word for an error.
 func clip(s string) string {

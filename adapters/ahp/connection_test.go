@@ -551,6 +551,28 @@ func TestConfigAndCompletions(t *testing.T) {
 	p.fails(-32602, "completions", object{"kind": "userMessage", "channel": sess, "text": "x", "offset": 9})
 }
 
+// Editors draw a picker for every setting with a list of values. The models
+// have one of their own, which goes with each message.
+func TestEditorShowsOneModelPicker(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("c")
+	res := p.call("resolveSessionConfig", object{"channel": rootURI, "provider": "demo"})
+	p.session(g, sess)
+	for _, config := range []object{res, p.state(sess)["config"].(object)} {
+		model := config["schema"].(object)["properties"].(object)["model"].(object)
+		if model["enum"] != nil || model["enumDynamic"] != nil {
+			t.Errorf("an editor draws a second picker of models: %v", model)
+		}
+	}
+	if env := p.echo(p.dispatch(sess, object{"type": "session/configChanged", "config": object{"model": "demo-large"}})); env["rejectionReason"] != nil {
+		t.Errorf("a model of the agent was refused: %v", env)
+	}
+	if env := p.echo(p.dispatch(sess, object{"type": "session/configChanged", "config": object{"model": "nobody"}})); env["rejectionReason"] == nil {
+		t.Errorf("a model that the agent does not have was taken: %v", env)
+	}
+}
+
 // A client that dropped keeps its place for a while; then its tools go and the
 // sessions it never used with them.
 func TestDepartedClient(t *testing.T) {

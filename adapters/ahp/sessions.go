@@ -374,10 +374,10 @@ func (c *conn) sessionConfigCompletions(_ context.Context, r *jsonrpc.Request) (
 		Description string `json:"description,omitempty"`
 	}
 	items := []item{}
-	for i, v := range prop.Enum {
+	for i, v := range prop.values() {
 		it := item{Value: v, Label: v}
-		if i < len(prop.EnumLabels) {
-			it.Label = prop.EnumLabels[i]
+		if labels := append(slices.Clip(prop.EnumLabels), prop.labels...); i < len(labels) {
+			it.Label = labels[i]
 		}
 		if i < len(prop.EnumDescriptions) {
 			it.Description = prop.EnumDescriptions[i]

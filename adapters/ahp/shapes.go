@@ -47,6 +47,9 @@ type configProperty struct {
 	EnumLabels       []string `json:"enumLabels,omitempty"`
 	EnumDescriptions []string `json:"enumDescriptions,omitempty"`
 	SessionMutable   bool     `json:"sessionMutable,omitempty"`
+	// offers are the values that are taken, and labels their names, where the
+	// schema does not list them.
+	offers, labels []string
 }
 
 type configState struct {
