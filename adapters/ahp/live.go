@@ -171,7 +171,7 @@ func (l *live) reopen(ctx context.Context) bool {
 			l.sess = s
 			return true
 		}
-		if !errors.Is(err, host.ErrNotFound) {
+		if !errors.Is(err, host.ErrNotFound) && !errors.Is(err, host.ErrClosed) {
 			l.front.log.Warn("A watched session cannot be opened again", "session", l.id.String(), "err", err)
 		}
 	}

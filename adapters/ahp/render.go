@@ -324,7 +324,8 @@ func (r *renderer) activityOf(c *state.Chat) uint32 {
 	return reduce.Running
 }
 
-// doing is what a chat does in one line: the call that runs.
+// doing is what a chat does in one line: the call that runs, or else the step
+// of the plan, for which the protocol has no other place.
 func doing(c *state.Chat) string {
 	if c.Active == nil {
 		return ""
@@ -332,6 +333,11 @@ func doing(c *state.Chat) string {
 	for i := len(c.Active.Parts) - 1; i >= 0; i-- {
 		if p := c.Active.Parts[i]; p.Tool != nil && p.Tool.Status == event.CallRunning {
 			return title(p.Tool)
+		}
+	}
+	for _, step := range c.Plan {
+		if step.Status == event.PlanActive {
+			return step.Text
 		}
 	}
 	return ""

@@ -52,6 +52,25 @@ func TestFirstTurn(t *testing.T) {
 	p.agree(g, sess)
 }
 
+// The protocol has no plans: the step that is being done shows as activity.
+func TestPlanShowsItsStep(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("one")
+	chat := p.session(g, sess)
+	p.dispatch(chat, started("t1", "plan look; mend"))
+	at := 0
+	for _, step := range []any{"look", nil, "mend", nil} {
+		var a object
+		if a, at = p.action(at, chat, "chat/activityChanged"); a["activity"] != step {
+			t.Errorf("activity is %v, want %v", a["activity"], step)
+		}
+	}
+	p.idle(chat, "t1")
+	p.agree(g, chat)
+	p.agree(g, sess)
+}
+
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
