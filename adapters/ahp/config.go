@@ -28,7 +28,7 @@ var modes = []struct {
 	mode               event.Mode
 	word, label, about string
 }{
-	{event.ModePlan, "plan", "Plan", "Reads, and asks before it does more"},
+	{event.ModePlan, "plan", "Plan", "Reads, writes only documents, asks before it runs commands"},
 	{event.ModeAccept, "interactive", "Interactive", "Edits files, asks before it runs commands"},
 	{event.ModeAuto, "autopilot", "Autopilot", "Asks only about settings and secrets"},
 }
