@@ -21,7 +21,7 @@ vet:
 
 # Figures for docs/performance.md. BENCH picks benchmarks by a pattern.
 bench:
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
 
 # Every fuzz target, FUZZTIME each.
 fuzz:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -104,6 +105,7 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 			return err
 		}
 	}
+	made := false
 	for _, k := range []struct {
 		plain  string
 		record clientKey
@@ -127,6 +129,10 @@ func (r *registry) ensure(ctx context.Context, d defaults) error {
 		if _, err := r.putKey(ctx, k.record, k.plain, r.set.sessionCost); err != nil {
 			return err
 		}
+		made = true
+	}
+	if made { // the hashes took more memory than the idle gateway: give it back now
+		debug.FreeOSMemory()
 	}
 	return nil
 }
