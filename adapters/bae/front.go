@@ -29,6 +29,8 @@ type Front struct {
 	cut      context.CancelFunc
 	streams  sync.WaitGroup
 
+	replays chan struct{} // holds one for each log that is being replayed
+
 	mu       sync.Mutex
 	rooms    map[id.ID]*room
 	drivers  map[id.ID][]driver // by session, in the order they registered
@@ -40,7 +42,7 @@ func New(d front.Deps) (front.Front, error) { return newFront(d, defaultSettings
 
 func newFront(d front.Deps, s settings) (*Front, error) {
 	f := &Front{deps: d, set: s, host: d.Host, log: d.Log,
-		rooms: map[id.ID]*room{}, drivers: map[id.ID][]driver{}}
+		rooms: map[id.ID]*room{}, drivers: map[id.ID][]driver{}, replays: make(chan struct{}, maxReplays)}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	var err error

@@ -212,14 +212,16 @@ func (f *Front) writeEvents(w http.ResponseWriter, r *http.Request, ses id.ID) {
 	p := page[json.RawMessage]{Items: []json.RawMessage{}}
 	defer f.release(room)
 	var last position
+	size := 0
 	err = room.replay(r.Context(), after, room.session().State().Seq, func(e *entry) bool {
 		switch {
 		case e.kind == "":
-		case len(p.Items) == limit:
+		case len(p.Items) == limit || size >= pageBytes:
 			p.Next = ptr(last.cursor(ses))
 			return false
 		default:
 			p.Items, last = append(p.Items, e.raw), e.pos
+			size += len(e.raw)
 		}
 		return true
 	})

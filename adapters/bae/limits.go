@@ -18,6 +18,11 @@ const (
 	// pageDefault and pageMax are the items of a page: given by the protocol.
 	pageDefault, pageMax = 50, 200
 
+	// pageBytes is how many bytes of events a page has before it ends early.
+	pageBytes = 4 << 20
+	// maxReplays is how many subscriptions read the log at once: each holds the
+	// turn that it projects, as large as that is.
+	maxReplays = 4
 	// resultBytes is how many bytes of events a terminal result repeats; the
 	// oldest beyond that are in the log alone.
 	resultBytes = 16 << 20

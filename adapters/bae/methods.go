@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // registerDriver lets the caller's client key send messages.
@@ -131,15 +132,7 @@ func (f *Front) watch(ctx context.Context, rq *request, since *string, out *feed
 	defer cur.detach()
 	if since != nil {
 		after, _ := parseEventID(rq.ses, *since) // unknown: from the start
-		var failed error
-		err := r.replay(ctx, after, upto, func(e *entry) bool {
-			if e.kind != "" {
-				failed = out.push(ctx, e.frame)
-			}
-			return failed == nil
-		})
-		if err = errors.Join(err, failed); err != nil {
-			f.endWatch(ctx, out, err)
+		if err := f.stored(ctx, r, after, upto, out); err != nil {
 			return
 		}
 	}
@@ -153,6 +146,40 @@ func (f *Front) watch(ctx context.Context, rq *request, since *string, out *feed
 		if err != nil {
 			f.endWatch(ctx, out, err)
 			return
+		}
+	}
+}
+
+// stored feeds a subscription from the log, up to the session event upto. While
+// it waits for its peer it holds nothing of what it has read: many peers may be
+// slow at the same time, and a turn may be long.
+func (f *Front) stored(ctx context.Context, r *room, after position, upto uint64, out *feed) error {
+	for mark := out.out.Limit() / 2; ; {
+		select {
+		case f.replays <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var pushed error
+		from := after
+		err := r.replay(ctx, after, upto, func(e *entry) bool {
+			if e.kind != "" {
+				pushed = out.out.Push(e.frame)
+			}
+			if pushed == nil {
+				after = e.pos
+			}
+			return pushed == nil
+		})
+		<-f.replays
+		if err != nil || !errors.Is(pushed, outbox.ErrFull) {
+			return errors.Join(err, pushed)
+		}
+		if after == from { // a large event needs more room
+			mark = max(1, mark/2)
+		}
+		if err := out.out.WaitBelow(ctx, mark); err != nil {
+			return err
 		}
 	}
 }

@@ -203,16 +203,18 @@ type feed struct {
 // push queues a frame, at the pace of the peer. Its error is that the stream
 // is over.
 func (d *feed) push(ctx context.Context, frame outbox.Frame) error {
-	for frame != nil {
+	if frame == nil {
+		return nil
+	}
+	for mark := d.out.Limit() / 2; ; mark = max(1, mark/2) { // a large frame needs more room
 		err := d.out.Push(frame)
 		if !errors.Is(err, outbox.ErrFull) {
 			return err
 		}
-		if err := d.out.WaitBelow(ctx, d.out.Limit()/2); err != nil {
+		if err := d.out.WaitBelow(ctx, mark); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // errWritten closes the outbox of a stream that has said everything.

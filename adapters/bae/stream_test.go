@@ -1,11 +1,14 @@
 package bae
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/transports/outbox"
@@ -247,4 +250,108 @@ func TestStoppingEndsStreamsAndGivesResults(t *testing.T) {
 	if last := lines[len(lines)-1]; last["result"] == nil && last["error"] == nil {
 		t.Errorf("no terminal object: %v", last)
 	}
+}
+
+func TestPeersThatStallInTheirReplayHoldNobodyElseUp(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	c.send(strings.Repeat("read x\n", 20))
+	r, err := g.f.room(t.Context(), mustSession(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.f.release(r)
+	rq := &request{room: r, ses: r.ses}
+	since := ""
+	var stalled sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	defer stalled.Wait()
+	defer leave()
+	for range 2 * maxReplays {
+		d := &feed{out: outbox.New(600)}
+		stalled.Go(func() { g.f.watch(ctx, rq, &since, d) })
+		eventually(t, "it stalls", func() bool { n, _ := d.out.Len(); return n > 0 })
+	}
+	s := c.begin("session.subscribe", obj{"since_event_id": since})
+	defer s.close()
+	log := ids(c.log())
+	var got []string
+	for range log {
+		got = append(got, s.next()["params"].(obj)["id"].(string))
+	}
+	want(t, "events", got, log)
+}
+
+func TestASlowReplayMissesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(obj{"tools": tool("t")}).register()
+	c.send(strings.Repeat("read x\n", 5) + "say " + strings.Repeat("long ", 500) + "\ncall t {}")
+	c.send("never mind")
+	r, err := g.f.room(t.Context(), mustSession(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.f.release(r)
+	d, since := &feed{out: outbox.New(600)}, ""
+	var watching sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	defer watching.Wait()
+	defer leave()
+	watching.Go(func() { g.f.watch(ctx, &request{room: r, ses: r.ses}, &since, d) })
+	log := ids(c.log())
+	var lines []obj
+	for len(lines) < len(log) {
+		frames, err := d.out.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			var m obj
+			if err := json.Unmarshal(f, &m); err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, m["params"].(obj))
+		}
+	}
+	want(t, "events", ids(lines), log)
+}
+
+func TestALargeObjectBehindSmallOnesDoesNotKeepTheProcessorBusy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &feed{out: outbox.New(600)}
+		small, large := make(outbox.Frame, 10), make(outbox.Frame, 1000)
+		pushed := make(chan error, 1)
+		go func() { pushed <- errors.Join(d.push(t.Context(), small), d.push(t.Context(), large)) }()
+		synctest.Wait() // comes back only when everything sleeps
+		for want := range 2 {
+			if frames, _ := d.out.Take(); len(frames) != 1 || len(frames[0]) != []int{10, 1000}[want] {
+				t.Fatalf("frame %d: got %d frames", want, len(frames))
+			}
+			_, _ = d.out.Take() // it is written
+			synctest.Wait()
+		}
+		if err := <-pushed; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAPageOfLargeEventsEndsEarly(t *testing.T) {
+	t.Parallel()
+	g := start(t, options{})
+	c := g.open(nil).register()
+	for range 3 {
+		c.send("stream 100 15000")
+	}
+	p := g.do("GET", c.path("/events?limit=200"), c.key, nil).json(t)
+	all := ids(c.log())
+	n := len(p["items"].([]any))
+	if p["next_cursor"] == nil || n >= len(all) {
+		t.Fatalf("%d of %d events on the first page, next %v", n, len(all), p["next_cursor"])
+	}
+	rest := g.do("GET", c.path("/events?limit=200&cursor="+p["next_cursor"].(string)), c.key, nil).json(t)["items"].([]any)
+	want(t, "the next page", rest[0].(obj)["id"], all[n])
 }
