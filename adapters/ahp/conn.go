@@ -178,10 +178,18 @@ func (c *conn) offer(pos uint64, f outbox.Frame) {
 // feed brings a connection that fell behind up to date at its own pace.
 func (c *conn) feed(pos uint64) {
 	defer c.feeding.Done()
-	for done := false; !done; pos, done = c.drain(pos) {
-		if c.ws.Outbox().WaitBelow(c.front.ctx, outboxLimit/2) != nil {
+	for mark := outboxLimit / 2; ; {
+		if c.ws.Outbox().WaitBelow(c.front.ctx, mark) != nil {
 			return
 		}
+		next, done := c.drain(pos)
+		if done {
+			return
+		}
+		if next == pos { // a frame that needs more room than the mark leaves
+			mark = max(1, mark/2)
+		}
+		pos = next
 	}
 }
 

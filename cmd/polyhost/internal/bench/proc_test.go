@@ -49,6 +49,23 @@ func residentOf(b testing.TB, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// anonymousOf is the resident memory of a process without the files it maps:
+// the database is one, and as large as what it holds.
+func anonymousOf(b testing.TB, pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kib << 10
+		}
+	}
+	b.Fatal("no RssAnon")
+	return 0
+}
+
 // writesOf is how many write calls a process has made, and of how many bytes.
 func writesOf(b testing.TB, pid int) (calls, size int64) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))

@@ -60,9 +60,9 @@ func BenchmarkResume(b *testing.B) {
 	b.Run("front=ahp", func(b *testing.B) {
 		g := start(b, "demo")
 		sid := g.session()
-		g.prompt(sid, "say hello") // a private session has no name before its first turn
-		g.idle(sid)
 		end := watchCognitio(g, sid)
+		g.prompt(sid, "say hello") // a private session has no name before its first turn
+		end.until(protocols[3].end)
 		for b.Loop() {
 			var took []time.Duration
 			for i := range 50 {
