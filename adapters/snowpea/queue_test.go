@@ -3,6 +3,7 @@ package snowpea
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,15 +52,16 @@ func TestSteering(t *testing.T) {
 	g := newGateway(t)
 	c := g.hello()
 	s := c.session(g.dir)
-	turn := c.prompt(s, "say a\nsleep 400\nsay b\nsleep 100\nsay c")
-	c.event("the first words", func(e sessionEvent) bool { return e.Kind == "message.delta" })
-	steered := c.prompt(s, "say steered") // the default is to steer
+	turn := c.prompt(s, "ask Go on? | yes\nsay b")
+	ask, _ := c.asked("question.request", 1) // the turn stands here until it is answered
+	steered := c.prompt(s, "say steered")    // the default is to steer
 	if r := c.call("session.steer", object("sessionId", s, "text", "say quietly")); r["started"] != false {
 		t.Errorf("session.steer answers %v", r)
 	}
+	c.reply(ask, object("answers", []any{object("selected", []string{"yes"})}))
 	c.done(turn)
 	c.event("the steered message", func(e sessionEvent) bool {
-		return e.Kind == "turn.dequeued" && e.text("turnId") == steered
+		return e.Kind == "turn.dequeued" && e.text("turnId") == steered && e.text("reason") == "steered"
 	})
 	var user []string
 	for _, e := range c.of(s) {
@@ -70,7 +72,9 @@ func TestSteering(t *testing.T) {
 			t.Errorf("session.steer was announced: %v", e.Payload)
 		}
 	}
-	t.Logf("%s; steered %v", kinds(c.of(s)), user)
+	if want := []string{"say steered", "say quietly"}; !slices.Equal(user, want) {
+		t.Errorf("the running turn took %q, want %q", user, want)
+	}
 	c.refused("session.steer", object("sessionId", s, "text", " "), "invalid_params")
 }
 
