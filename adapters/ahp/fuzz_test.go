@@ -28,7 +28,7 @@ func FuzzMessage(f *testing.F) {
 	g := newGateway(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 || strings.Contains(string(data), "crash") {
-			t.Skip()
+			return
 		}
 		g.t = t
 		first, greeted, witness := g.dial("first"), g.connect("greeted"), g.connect("witness")
@@ -46,7 +46,7 @@ func FuzzReadMessage(f *testing.F) {
 	f.Add([]byte(`{"text":"x","origin":{"kind":"user"},"attachments":[{"type":"embeddedResource","data":"eA==","contentType":"image/png","label":"x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if !json.Valid(data) {
-			t.Skip()
+			return
 		}
 		in, err := readMessage(data)
 		if err != nil {

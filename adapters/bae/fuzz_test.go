@@ -34,7 +34,7 @@ func FuzzContent(f *testing.F) {
 	p := &pause{calls: []*event.Interaction{{Kind: event.ClientCall, Call: "a"}, {Kind: event.Approval, ID: id.New()}}}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if check(raw) != nil || len(raw) == 0 {
-			t.Skip()
+			return
 		}
 		c := readContent(raw)
 		c.prompt()

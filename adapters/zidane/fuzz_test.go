@@ -32,7 +32,7 @@ func FuzzMessages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if !utf8.Valid(data) || bytes.Contains(data, []byte("prompt")) || bytes.Contains(data, []byte("fuzz-end")) {
-			t.Skip("closes the connection, starts an agent, or confuses the test")
+			return // closes the connection, starts an agent, or confuses the test
 		}
 		g.t = t
 		c := g.connect()
