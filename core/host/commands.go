@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -279,15 +278,7 @@ func (s *Session) stop(ctx context.Context) {
 		}
 	}
 	last := func() {
-		s.at = time.Now().UTC().Truncate(time.Millisecond)
-		for _, c := range s.running() {
-			if r := s.chatRun(c.ID); r.parent == nil {
-				if r.conv != nil && !r.draining {
-					s.silence(r)
-				}
-				s.finish(r, event.TurnCancelled, &event.Error{Code: event.CodeInterrupted, Message: "the gateway stopped"}, event.Gateway, false)
-			}
-		}
+		s.cutOff(event.TurnCancelled, &event.Error{Code: event.CodeInterrupted, Message: "the gateway stopped"})
 		s.leave()
 	}
 	select {

@@ -46,7 +46,14 @@ func (h *Host) CreateSession(ctx context.Context, c CreateSession) (*Session, er
 	if c.Key != "" {
 		if first, ok := h.keys[keyOf(c.By.Front, c.Key)]; ok {
 			h.mu.Unlock()
-			return h.Session(ctx, first)
+			s, err := h.Session(ctx, first)
+			if err == nil {
+				err = s.Durable(ctx, 1) // the first request may still wait for that
+			}
+			if err != nil {
+				return nil, fmt.Errorf("create session: %w", err)
+			}
+			return s, nil
 		}
 	}
 	_, taken := h.index[info.ID]
@@ -80,9 +87,13 @@ func (h *Host) CreateSession(ctx context.Context, c CreateSession) (*Session, er
 	})
 
 	h.mu.Lock()
-	h.startLocked(s)
 	delete(h.opening, info.ID)
 	close(opened)
+	if h.closing { // Close knows the live sessions and would miss this one
+		h.mu.Unlock()
+		return nil, ErrClosed
+	}
+	h.startLocked(s)
 	h.mu.Unlock()
 	if err := s.Durable(ctx, s.seq.Load()); err != nil {
 		return nil, fmt.Errorf("create session: %w", err)
@@ -215,6 +226,7 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 		h.unindexNames(sid)
 		delete(h.index, sid)
 		delete(h.live, sid)
+		delete(h.beyond, sid)
 		for w := range h.watchers {
 			w.push(Change{Kind: Removed, Session: sid, Summary: sum, Reason: reasonDeleted})
 		}

@@ -69,7 +69,9 @@ type Host struct {
 	keys    map[string]id.ID   // idempotency keys of creations
 	keyRing []string           // their order, for the bound
 	live    map[id.ID]*Session
-	opening map[id.ID]chan struct{}
+	opening map[id.ID]chan struct{} // on the way into memory, or out of it; closed when done
+	// beyond is how far clients have seen sessions whose log fell short of it.
+	beyond  map[id.ID]uint64
 	closing bool
 
 	watchers map[*Watch]struct{}
@@ -95,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	h := &Host{opt: o, log: o.Log, store: o.Store,
 		index: map[id.ID]*Summary{}, chats: map[id.ID]id.ID{}, aliases: map[string]aliased{}, keys: map[string]id.ID{},
-		live: map[id.ID]*Session{}, opening: map[id.ID]chan struct{}{},
+		live: map[id.ID]*Session{}, opening: map[id.ID]chan struct{}{}, beyond: map[id.ID]uint64{},
 		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	stored, err := o.Store.Get(ctx, allowlistKey)
@@ -241,17 +243,24 @@ func (h *Host) Session(ctx context.Context, sid id.ID) (*Session, error) {
 		if err == nil && h.index[sid] == nil {
 			err = fmt.Errorf("session %s: %w", sid, ErrNotFound) // deleted meanwhile
 		}
+		if err == nil && h.closing {
+			err = ErrClosed // Close knows the live sessions and would miss this one
+		}
 		if err == nil {
 			h.startLocked(s)
 		}
 		h.mu.Unlock()
-		return s, err
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
 }
 
 // startLocked makes a session live. The caller holds mu.
 func (h *Host) startLocked(s *Session) {
 	h.live[s.id] = s
+	delete(h.beyond, s.id)
 	sum := summarise(s.work, s.private)
 	h.indexLocked(&sum)
 	frozen := s.State()

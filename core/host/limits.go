@@ -80,6 +80,9 @@ const (
 	reserveSeqs = 512
 	// inbox is how many commands and frame batches wait for a session.
 	inbox = 64
+	// maxTickets is how many commits of a session are on their way to the
+	// disk; the next one waits.
+	maxTickets = 1024
 	// pageBytes is how much of a log one read takes.
 	pageBytes = 1 << 20
 )

@@ -78,7 +78,9 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 		return Prompted{}, err
 	}
 	var out Prompted
+	ran := s
 	err = s.do(ctx, false, func(s *Session) error {
+		ran = s
 		if s.host.isClosing() {
 			return ErrClosed
 		}
@@ -103,6 +105,9 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 		s.rememberKey(p, out)
 		return nil
 	})
+	if err == nil && out.Duplicate { // the first request may still wait for the disk
+		err = ran.Durable(ctx, out.Seq)
+	}
 	return out, err
 }
 
@@ -143,7 +148,12 @@ func (s *Session) take(p Prompt, m event.Message) (Prompted, error) {
 		m.Turn = id.New()
 	}
 	s.emit(chat, id.Nil, &event.MessageQueued{Message: m})
-	return Prompted{Message: m.ID, Turn: m.Turn, Queued: true, Position: len(s.work.Chat(chat).Queue)}, nil
+	out := Prompted{Message: m.ID, Turn: m.Turn, Queued: true, Position: len(s.work.Chat(chat).Queue)}
+	if s.work.Chat(chat).Active == nil { // the queue outlived a stop of the gateway
+		s.next(r)
+		out.Position = len(s.work.Chat(chat).Queue)
+	}
+	return out, nil
 }
 
 func (s *Session) steer(r *run, m event.Message) {
@@ -284,8 +294,8 @@ func (s *Session) queued(chat, message id.ID) (event.Message, error) {
 // UpdateQueued replaces the text, attachments and rich form of a waiting
 // message.
 func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message) error {
-	if len(m.Text) > MaxPrompt || len(m.Rich) > MaxPrompt {
-		return fmt.Errorf("prompt of %d bytes, at most %d: %w", len(m.Text), MaxPrompt, ErrTooLarge)
+	if err := s.checkPrompt(&Prompt{Text: m.Text, Rich: m.Rich, Attachments: m.Attachments}); err != nil {
+		return err
 	}
 	if err := jail(s.State().Info.Dirs, m.Attachments); err != nil {
 		return err

@@ -15,11 +15,14 @@ import (
 // never reached the disk, then it ends interactions, calls, parts and turns,
 // with events that say that they are synthetic.
 func (s *Session) recover(ctx context.Context) error {
-	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 {
+	s.host.mu.RLock()
+	beyond := s.host.beyond[s.id]
+	s.host.mu.RUnlock()
+	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 && beyond <= s.work.Seq {
 		return nil
 	}
 	s.at = now()
-	if err := s.skipLost(ctx); err != nil {
+	if err := s.skipLost(ctx, beyond); err != nil {
 		return err
 	}
 	// Their clients' connections are gone with the process.
@@ -42,17 +45,17 @@ func (s *Session) recover(ctx context.Context) error {
 	return nil
 }
 
-// skipLost moves the sequence beyond what a crash may have taken.
-func (s *Session) skipLost(ctx context.Context) error {
+// skipLost moves the sequence beyond what a crash may have taken, and beyond
+// what is known to have been seen.
+func (s *Session) skipLost(ctx context.Context, upto uint64) error {
 	b, err := s.host.store.Get(ctx, reservedKey(s.id))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	upto, err := strconv.ParseUint(string(b), 10, 64)
-	if err != nil || upto <= s.work.Seq {
+	if reserved, err := strconv.ParseUint(string(b), 10, 64); err == nil {
+		upto = max(upto, reserved)
+	}
+	if upto <= s.work.Seq {
 		return nil
 	}
 	r := store.Record{First: s.work.Seq + 1, Last: upto, Data: []byte{recordLost}}

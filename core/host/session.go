@@ -33,6 +33,7 @@ type Session struct {
 	cmds    chan func()
 	frames  chan received
 	tickets chan ticketed
+	lost    chan struct{} // events could not be stored
 	gone    chan struct{} // closed when run has ended
 
 	// The rest belongs to run's goroutine.
@@ -78,7 +79,7 @@ func newSession(h *Host, st *state.State, private bool) *Session {
 		host: h, id: st.Info.ID, work: st, private: private,
 		log:    h.log.With("session", st.Info.ID.String()),
 		urgent: make(chan func(), inbox), cmds: make(chan func(), inbox), frames: make(chan received, inbox),
-		tickets: make(chan ticketed, 1024), gone: make(chan struct{}),
+		tickets: make(chan ticketed, maxTickets), lost: make(chan struct{}, 1), gone: make(chan struct{}),
 		chats: map[id.ID]*run{}, settled: map[id.ID]bool{}, keys: map[string]Prompted{}, idleSince: time.Now(),
 	}
 	s.w = writer{store: h.store, log: logName(s.id), last: st.Seq}
@@ -111,7 +112,7 @@ func (s *Session) Subscribe(after uint64) *hub.Subscription { return s.hub.Subsc
 
 // run is the session's goroutine.
 func (s *Session) run() {
-	defer close(s.gone)
+	defer s.over()
 	var waiter sync.WaitGroup
 	waiter.Go(s.awaitTickets)
 	flush := time.NewTimer(time.Hour)
@@ -124,6 +125,8 @@ func (s *Session) run() {
 	for {
 		// Interrupts and answers first, whatever waits.
 		select {
+		case <-s.lost:
+			s.abandon()
 		case f := <-s.urgent:
 			s.round(f)
 		default:
@@ -140,6 +143,8 @@ func (s *Session) run() {
 			case <-expire.C:
 				s.expiry = time.Time{}
 				s.round(s.expire)
+			case <-s.lost:
+				s.abandon()
 			case <-idle.C:
 				if s.unused() {
 					s.leave()
@@ -166,6 +171,16 @@ func (s *Session) run() {
 	close(s.tickets)
 	waiter.Wait()
 	s.hub.Close()
+}
+
+// over lets those go on who wait for the session to be out of memory.
+func (s *Session) over() {
+	s.host.mu.Lock()
+	if s.host.opening[s.id] == s.gone {
+		delete(s.host.opening, s.id)
+	}
+	s.host.mu.Unlock()
+	close(s.gone)
 }
 
 // round runs one command or batch and hands what it caused to the store.
@@ -275,6 +290,10 @@ func (s *Session) awaitTickets() {
 		<-t.ticket.Done()
 		if err := t.ticket.Err(); err != nil {
 			s.log.Error("Events could not be stored", "up_to", t.last, "err", err)
+			select { // before anybody who hears of it tries again
+			case s.lost <- struct{}{}:
+			default:
+			}
 			s.hub.Failed(t.last, fmt.Errorf("store events: %w", err))
 		}
 		s.pubMu.Lock()
@@ -325,7 +344,9 @@ func (s *Session) unused() bool {
 	return time.Since(s.idleSince) >= s.host.opt.IdleAfter
 }
 
-// leave takes the session out of memory. Commands on their way find it again.
+// leave takes the session out of memory. Commands on their way find it again,
+// once all that it wrote is on disk: whoever reads it before that goes on from
+// an older end.
 func (s *Session) leave() {
 	if b, err := snapshot(s.State()); err == nil && !s.deleted {
 		s.w.put = append(s.w.put, store.KV{Key: snapshotKey(s.id), Value: b})
@@ -337,11 +358,37 @@ func (s *Session) leave() {
 	}
 	s.host.mu.Lock()
 	delete(s.host.live, s.id)
+	s.host.opening[s.id] = s.gone
 	if sum := s.host.index[s.id]; sum != nil {
 		sum.Live = false
 	}
 	s.host.mu.Unlock()
 	s.stopping = true
+}
+
+// abandon takes a session out of memory that is ahead of its log: nothing more
+// of it can be stored. Its turns fail, its agents stop, and whoever needs it
+// next reads again what is on disk. The numbers that clients have seen are not
+// given out a second time.
+func (s *Session) abandon() {
+	s.cutOff(event.TurnFailed, &event.Error{Code: event.CodeInterrupted, Message: "the gateway could not store what happened"})
+	s.host.mu.Lock()
+	s.host.beyond[s.id] = s.work.Seq
+	s.host.mu.Unlock()
+	s.leave()
+}
+
+// cutOff ends the running turns; nothing follows them.
+func (s *Session) cutOff(status event.TurnStatus, failure *event.Error) {
+	s.at = now()
+	for _, c := range s.running() {
+		if r := s.chatRun(c.ID); r.parent == nil {
+			if r.conv != nil && !r.draining {
+				s.silence(r)
+			}
+			s.finish(r, status, failure, event.Gateway, false)
+		}
+	}
 }
 
 // do runs f on the session's goroutine and waits until what it caused is
@@ -382,7 +429,10 @@ func (s *Session) do(ctx context.Context, urgent bool, f func(*Session) error) e
 	case <-s.gone:
 		select { // it may have run as the last one
 		case r := <-done:
-			return r.err
+			if r.err != nil {
+				return r.err
+			}
+			return s.Durable(ctx, r.last)
 		default:
 		}
 		return s.again(ctx, urgent, f)
