@@ -30,7 +30,8 @@ type conn struct {
 	log     *slog.Logger
 	surface string // opaque id of the connection
 	greeted atomic.Bool
-	down    atomic.Bool // the connection has ended
+	down    atomic.Bool  // the connection has ended
+	waiting atomic.Int32 // answers that stand behind an interrupt
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -66,6 +67,12 @@ func newConn(f *Front, socket *ws.Conn) *conn {
 
 // serve runs the connection until it ends and everything it started did.
 func (c *conn) serve(ctx context.Context) {
+	greet := time.AfterFunc(greetWithin, func() {
+		if !c.greeted.Load() {
+			c.ws.Close(ws.ClosePolicy, "system.hello did not come in time")
+		}
+	})
+	defer greet.Stop()
 	_ = c.ws.Serve(ctx, func(_ context.Context, data []byte) { c.receive(data) }) // why it ended is of no use here
 	c.mu.Lock()
 	c.closed = true
@@ -116,7 +123,7 @@ func (c *conn) receive(data []byte) {
 	case perr != nil:
 		err = c.send(jsonrpc.ErrorReply(nil, perr))
 	case !m.HasMethod:
-		err = c.behindStops(func() error { return c.peer.Receive(data) })
+		err = c.behindStops(nil, func() error { return c.peer.Receive(data) })
 	default:
 		r := &jsonrpc.Request{Method: m.Method, Params: m.Params, ID: m.ID}
 		switch m.Method {
@@ -124,9 +131,10 @@ func (c *conn) receive(data []byte) {
 			c.mu.Lock()
 			c.stops[r] = make(chan struct{})
 			c.mu.Unlock()
+			r.Then(func() { c.stopped(r) }) // a refused one never reaches handle
 			err = c.peer.Dispatch(r)
 		case "approval.respond", "question.respond":
-			err = c.behindStops(func() error { return c.peer.Dispatch(r) })
+			err = c.behindStops(r, func() error { return c.peer.Dispatch(r) })
 		default:
 			err = c.peer.Dispatch(r)
 		}
@@ -143,21 +151,31 @@ func (c *conn) judge(err error) {
 
 // behindStops lets an answer of a person take effect behind the interrupts that
 // were sent before it: who stops a turn and then allows its call has stopped it.
-func (c *conn) behindStops(pass func() error) error {
+// r is the request that brings the answer, nil when the answer is a response.
+func (c *conn) behindStops(r *jsonrpc.Request, pass func() error) error {
 	c.mu.Lock()
 	stops := slices.Collect(maps.Values(c.stops))
 	c.mu.Unlock()
 	if len(stops) == 0 {
 		return pass()
 	}
+	if c.waiting.Add(1) > maxWaiting {
+		c.waiting.Add(-1)
+		return jsonrpc.ErrFlood
+	}
 	c.spawn(func(ctx context.Context) {
+		defer c.waiting.Add(-1)
 		limit := time.NewTimer(stopWait)
 		defer limit.Stop()
 		for _, stopped := range stops {
 			select {
 			case <-stopped:
 			case <-limit.C:
-				return // the interrupt was not taken: neither is what followed it
+				// The interrupt was not taken: neither is what followed it.
+				if r != nil && !r.IsNotification() {
+					_ = c.send(jsonrpc.ErrorReply(r.ID, fail(codeUnavailable, "the interrupt before it has not taken effect")))
+				}
+				return
 			case <-ctx.Done():
 				return
 			}

@@ -67,6 +67,14 @@ const (
 	// interrupt waits for the disk alone.
 	stopWait = 5 * time.Second
 
+	// maxWaiting is how many answers of one connection may stand behind an
+	// interrupt; nobody is asked that much at once.
+	maxWaiting = 1024
+
+	// greetWithin is how long a client may take to say hello: until then it has
+	// shown no token and holds a socket.
+	greetWithin = 30 * time.Second
+
 	// maxInFlight is how many requests of one connection run at once.
 	maxInFlight = 64
 

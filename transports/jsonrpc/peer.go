@@ -50,7 +50,8 @@ func (r *Request) Decode(v any, opts ...jsonx.Option) error {
 
 // Then runs f right after the answer was queued, in the handler's goroutine, so
 // that what f sends follows the answer. For a notification it runs when the
-// handler has returned. Only the handler may call it.
+// handler has returned. It also follows a refusal. Only the handler may call
+// it, or whoever made the request before it is dispatched.
 func (r *Request) Then(f func()) { r.after = append(r.after, f) }
 
 // Handler does one request and returns its result, or an error: a *Error is
@@ -157,7 +158,7 @@ func (p *Peer) Dispatch(r *Request) error {
 		return ErrFlood
 	case !r.IsNotification() && p.requests >= p.opts.MaxInFlight:
 		p.mu.Unlock()
-		p.send(ErrorReply(r.ID, p.opts.Busy))
+		p.answer(r, nil, p.opts.Busy)
 		return nil
 	}
 	if r.IsNotification() {

@@ -389,3 +389,22 @@ func BenchmarkRequest(b *testing.B) {
 		<-answered
 	}
 }
+
+// Whoever keeps something for a request must hear of its end, also when it was
+// never handled.
+func TestWhatFollowsABusyRefusalRuns(t *testing.T) {
+	t.Parallel()
+	release, refused := make(chan struct{}), make(chan struct{})
+	e := connect(t, Options{MaxInFlight: 1,
+		Handle: func(context.Context, *Request) (any, error) { <-release; return "done", nil }})
+	e.send(`{"id":1,"method":"x"}`)
+	r := &Request{Method: "x", ID: []byte("2")}
+	r.Then(func() { close(refused) })
+	if err := e.peer.Dispatch(r); err != nil {
+		t.Fatal(err)
+	}
+	e.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"too many requests in flight"}}`)
+	<-refused
+	close(release)
+	e.want(`{"jsonrpc":"2.0","id":1,"result":"done"}`)
+}
