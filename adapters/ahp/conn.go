@@ -67,7 +67,7 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	f.conns[c] = struct{}{}
 	f.mu.Unlock()
 	peer := jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
-		Send:     c.ws.Send,
+		Send:     c.send,
 		Handle:   c.handle,
 		Preempt:  c.preempt,
 		Serial:   func(*jsonrpc.Request) string { return "all" },
@@ -151,10 +151,12 @@ func (c *conn) spells(session id.ID, uri string) {
 
 // send queues a frame for this connection alone. A client whose queue is full
 // must come back: what it asked for would be lost.
-func (c *conn) send(f outbox.Frame) {
-	if err := c.ws.Send(f); errors.Is(err, outbox.ErrFull) {
+func (c *conn) send(f outbox.Frame) error {
+	err := c.ws.Send(f)
+	if errors.Is(err, outbox.ErrFull) {
 		c.tooSlow()
 	}
+	return err
 }
 
 func (c *conn) tooSlow() {

@@ -145,7 +145,7 @@ func (r *rootChannel) tell(session id.ID, uri, method string, params func(uri st
 	r.front.journal.notify(r.ch, notification(method, params(uri)), own)
 	for c, name := range own {
 		if c.watches(rootURI) {
-			c.send(notification(method, params(name)))
+			_ = c.send(notification(method, params(name)))
 		}
 	}
 }
