@@ -368,6 +368,7 @@ func (p *projection) endRun(e *event.Event, b *event.TurnEnded, r *run, chat *st
 	if b.Usage.Model != "" {
 		usage.ModelID = b.Usage.Model
 	}
+	p.f.usage.ran(e.At, usage) // before the run is over for anybody who then asks for the counts
 	frame := p.beginFor("turn:end", r.wire, 200)
 	frame = member(frame, "turnId", appendString(nil, e.Turn.String()))
 	p.f.signals.send(r.wire, e.Seq, member(frame, "usage", encode(usage)))
@@ -384,7 +385,6 @@ func (p *projection) endRun(e *event.Event, b *event.TurnEnded, r *run, chat *st
 	}
 	p.f.signals.send(r.wire, e.Seq, frame)
 	p.f.presence.running(r.wire, false)
-	p.f.usage.ran(e.At, usage)
 }
 
 // whyEnded says why a run did not end well: "stopped" or the code of its error.
