@@ -187,9 +187,10 @@ func (c *conn) inTurn(ctx context.Context, r *jsonrpc.Request) (done func()) {
 }
 
 // noteDraft remembers the newest draft of each session, so that those typed
-// before it need not be stored.
+// before it need not be stored. One that the handler will refuse is not noted, as nothing
+// would take it out again.
 func (c *conn) noteDraft(r *jsonrpc.Request) {
-	var p ref
+	var p draftParams
 	if r.Decode(&p) == nil && len(p.SessionID) <= maxShownID {
 		c.mu.Lock()
 		c.drafts[p.SessionID] = r

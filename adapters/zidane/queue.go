@@ -151,10 +151,12 @@ func draftsGet(ctx context.Context, c *call, p ref) (any, error) {
 	return o, nil
 }
 
-func draftsSet(ctx context.Context, c *call, p struct {
+type draftParams struct {
 	ref
 	Text *string `json:"text" jsonx:"required"`
-}) (any, error) {
+}
+
+func draftsSet(ctx context.Context, c *call, p draftParams) (any, error) {
 	newest := c.conn.newestDraft(p.SessionID, c.req)
 	s, chat, err := c.session(ctx, p.SessionID)
 	if err != nil {
