@@ -78,6 +78,33 @@ type Info struct {
 	Agents       []Persona    `json:"agents,omitempty"`
 	Commands     []Command    `json:"commands,omitempty"`
 	Tools        []ToolInfo   `json:"tools,omitempty"`
+	// Problems are what stands in the way of a turn though the agent is
+	// there: a missing sign-in, a version that is not known.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// The codes of a Problem.
+const (
+	ProblemMissing   = "not_installed"
+	ProblemTooOld    = "too_old"
+	ProblemSignedOut = "not_signed_in"
+	ProblemBroken    = "does_not_start"
+)
+
+// Problem is why an agent cannot work, with its remedy. As an error of Info or
+// Open it says that there is no agent at all.
+type Problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Fix is a command, or a sentence, that remedies it.
+	Fix string `json:"fix,omitempty"`
+}
+
+func (p *Problem) Error() string {
+	if p.Fix == "" {
+		return p.Message
+	}
+	return p.Message + ": " + p.Fix
 }
 
 // Capabilities are promises: what is false is refused before the agent sees it.
@@ -93,6 +120,19 @@ type Capabilities struct {
 	Approvals   bool `json:"approvals,omitempty"`
 	Usage       bool `json:"usage,omitempty"`
 	SetModel    bool `json:"set_model,omitempty"`
+	// SetMode: the agent has a plan mode of its own that it is told of.
+	SetMode bool `json:"set_mode,omitempty"`
+	// MCP: the agent connects to the servers of Open.MCP, and so can call
+	// clients' tools.
+	MCP bool `json:"mcp,omitempty"`
+	// Fork: Open.Fork is understood.
+	Fork bool `json:"fork,omitempty"`
+	// Catalogue: the backend is a Cataloger.
+	Catalogue bool `json:"catalogue,omitempty"`
+	// Background: the agent works on after a turn and begins turns itself.
+	Background bool `json:"background,omitempty"`
+	// Compact: the agent shortens its context, by itself or when asked.
+	Compact bool `json:"compact,omitempty"`
 }
 
 // Model is a model the agent offers; the first is its default.
@@ -137,8 +177,21 @@ type Open struct {
 	Settings event.Settings `json:"settings"`
 	// Resume is the agent's own conversation id from a ConversationID frame.
 	Resume string `json:"resume,omitempty"`
+	// Fork begins a new conversation with the history of Resume, which
+	// stays as it is.
+	Fork bool `json:"fork,omitempty"`
+	// MCP are servers the agent is to connect to.
+	MCP []MCPServer `json:"mcp,omitempty"`
 	// Tools are run by clients: a call becomes a ClientCall frame.
 	Tools []event.ClientTool `json:"tools,omitempty"`
+}
+
+// MCPServer is a Model Context Protocol server reached over streamable HTTP.
+type MCPServer struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Headers hold secrets: they are not logged.
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // Prompt is a message to the agent.
