@@ -41,6 +41,13 @@ type Config struct {
 	Exec func(command string) string
 	// ClientTool makes it call a client's tool and print the result.
 	ClientTool func(tool, input string) string
+	// Forks: Open.Fork begins a new conversation with the history of another.
+	Forks bool
+	// Past opens a backend whose agent keeps conversations of dir: at least
+	// three, the newest with at least three turns.
+	Past func(t *testing.T) (b agent.Backend, dir string)
+	// Missing opens a backend whose agent is not installed.
+	Missing func(t *testing.T) agent.Backend
 }
 
 // Scripted is for agents that take the demo agent's lines.
@@ -53,6 +60,7 @@ var Scripted = Config{
 	Ask:        "ask Which colour? | red | blue",
 	Exec:       func(command string) string { return "run " + command },
 	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
+	Forks:      true,
 }
 
 // Run tests the backends that open returns; each is closed by the suite.
@@ -86,6 +94,10 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"a message too late comes back", c.Slow != "" && c.Text != "", s.unsteered},
 		{"a client's tool is called", c.ClientTool != nil, s.clientTool},
 		{"an unknown tool fails in words", c.ClientTool != nil, s.unknownTool},
+		{"a fork leaves the conversation as it is", c.Forks && c.Text != "", s.fork},
+		{"past conversations are listed, the newest first", c.Past != nil, s.listed},
+		{"a past conversation is read page by page", c.Past != nil, s.history},
+		{"an agent that is not there is a problem with a remedy", c.Missing != nil, s.missing},
 	}
 	for _, test := range tests {
 		if test.able {

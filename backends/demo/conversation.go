@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
@@ -26,6 +27,7 @@ type conversation struct {
 	backend *Backend
 	dirs    []string
 	key     string // makes ids unique across conversations
+	id      string // what Open.Resume takes
 	out     *outbox.Outbox
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
@@ -39,19 +41,24 @@ type conversation struct {
 	last     chan struct{} // closed when the latest turn said its last word
 }
 
-func newConversation(b *Backend, o agent.Open) *conversation {
+func newConversation(b *Backend, o agent.Open) (*conversation, error) {
 	c := &conversation{
 		backend: b, dirs: o.Dirs, key: strings.ToLower(rand.Text()[:10]),
 		out: outbox.New(), settings: o.Settings, tools: o.Tools, last: make(chan struct{}),
 	}
 	close(c.last)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	id := o.Resume
-	if id == "" {
-		id = "demo-" + strings.ToLower(rand.Text())
+	c.id = o.Resume
+	if c.id == "" || o.Fork {
+		c.id = "demo-" + strings.ToLower(rand.Text())
 	}
-	_ = c.out.Put(c.ctx, agent.Frame{Kind: agent.ConversationID, Text: id})
-	return c
+	if o.Fork {
+		if err := b.copyKept(o.Resume, c.id); err != nil {
+			return nil, err
+		}
+	}
+	_ = c.out.Put(c.ctx, agent.Frame{Kind: agent.ConversationID, Text: c.id})
+	return c, nil
 }
 
 // newID returns an id that no other conversation gives.
@@ -71,7 +78,7 @@ func (c *conversation) Prompt(_ context.Context, p agent.Prompt) error {
 	if c.turn != nil {
 		return errBusy
 	}
-	t := &turn{c: c, id: p.Turn, lines: scriptLines(p.Text), pending: map[string]chan event.Resolution{},
+	t := &turn{c: c, id: p.Turn, past: agent.PastTurn{At: time.Now().UTC(), Prompt: p.Text}, lines: scriptLines(p.Text), pending: map[string]chan event.Resolution{},
 		tools: slices.Concat(p.Tools, c.tools), model: first(p.Settings.Model, c.settings.Model, "demo-small")}
 	t.ctx, t.cancel = context.WithCancelCause(c.ctx)
 	c.turn = t

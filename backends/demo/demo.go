@@ -40,6 +40,9 @@ type Backend struct {
 	// Crash is called for the crash line; nil only breaks the conversation.
 	// A plugin process exits here.
 	Crash func()
+	// Keep is a directory in which finished turns are kept, a file a
+	// conversation, so that the agent has a history. Empty keeps nothing.
+	Keep string
 
 	mu     sync.Mutex
 	open   map[*conversation]struct{}
@@ -59,6 +62,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: true, Approvals: true, Usage: true, SetModel: true,
+			Fork: true, Catalogue: b.Keep != "",
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},
@@ -77,8 +81,8 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 	}, nil
 }
 
-// Open begins a conversation; any Resume id is taken as it is, since the demo
-// agent remembers nothing.
+// Open begins a conversation. Any Resume id is taken as it is: the demo agent
+// needs no memory to go on.
 func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, error) {
 	if len(o.Dirs) == 0 {
 		return nil, errors.New("the demo agent needs a working directory")
@@ -91,7 +95,10 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := newConversation(b, o)
+	c, err := newConversation(b, o)
+	if err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {

@@ -22,7 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract.Run(t, func(*testing.T) agent.Backend { return New() }, contract.Scripted)
+	c := contract.Scripted
+	c.Past = c.Remember(func(t *testing.T) agent.Backend { return &Backend{Keep: t.TempDir()} })
+	contract.Run(t, func(*testing.T) agent.Backend { return New() }, c)
 }
 
 // run plays a script, allowing everything, and returns all frames of it.

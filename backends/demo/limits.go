@@ -29,6 +29,15 @@ const (
 	// streamBytes is how many bytes of text it hands over at once, at most,
 	// unless one delta is larger.
 	streamBytes = 64 << 10
+	// maxKeptText is how many bytes of text are kept of a turn, and
+	// maxKeptFrames how many frames.
+	maxKeptText   = 1 << 20
+	maxKeptFrames = 1000
+	// maxKeptLine is the largest kept turn, in bytes, that is read back.
+	maxKeptLine = 16 << 20
+	// pageConversations and pageTurns are a page when none is asked for.
+	pageConversations = 100
+	pageTurns         = 50
 	// maxPause is the longest wait, in milliseconds, that a line may ask for.
 	maxPause = 24 * 60 * 60 * 1000
 )

@@ -26,6 +26,7 @@ func (s *script) put(frames ...agent.Frame) error {
 			frames[i].Child = s.child
 		}
 	}
+	s.t.note(frames)
 	return s.t.c.out.Put(s.t.ctx, frames...)
 }
 
@@ -130,6 +131,7 @@ func (s *script) stream(n, size, delay int) error {
 	}
 	for n > 0 {
 		k := min(n, burst)
+		s.t.note(frames[:k])
 		if err := s.t.c.out.Put(s.t.ctx, frames[:k]...); err != nil {
 			return err
 		}

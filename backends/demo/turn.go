@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -23,6 +24,10 @@ type turn struct {
 	tools  []event.ClientTool
 	model  string
 	lines  []string // still to be done; only the turn's goroutine
+
+	// What is kept of the turn; only the turn's goroutine.
+	past  agent.PastTurn
+	noted int // bytes of text in it
 
 	// Guarded by conversation.mu.
 	steers  []agent.Prompt
@@ -82,7 +87,13 @@ func (t *turn) run() {
 		end.Status = event.TurnFailed
 		end.Error = &event.Error{Code: event.CodeAgentFailed, Message: string(failed)}
 	}
-	_ = t.c.out.Put(t.c.ctx, append(frames, end)...)
+	t.note([]agent.Frame{end})
+	frames = append(frames, end)
+	if err := t.c.keep(t.past); err != nil {
+		frames = slices.Insert(frames, 0, agent.Frame{Kind: agent.Notice, Notice: &event.Notice{Level: "warning",
+			Code: "not_kept", Text: "The turn could not be kept: " + err.Error()}})
+	}
+	_ = t.c.out.Put(t.c.ctx, frames...)
 }
 
 // steered takes in what was said meanwhile: its lines come next. After the

@@ -73,6 +73,47 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	return info, nil
 }
 
+// Conversations lists the agent's past conversations; agent.ErrUnsupported if
+// it keeps none.
+func (b *Backend) Conversations(ctx context.Context, q agent.ConversationQuery) (agent.ConversationPage, error) {
+	var page agent.ConversationPage
+	err := ask(ctx, q, &page, func(query []byte) ([]byte, error) {
+		reply, err := b.rpc.Conversations(ctx, &wire.ConversationsRequest{Query: query})
+		return reply.GetPage(), err
+	})
+	return page, err
+}
+
+// History reads the turns of a past conversation; agent.ErrUnsupported if the
+// agent keeps none.
+func (b *Backend) History(ctx context.Context, q agent.HistoryQuery) (agent.HistoryPage, error) {
+	var page agent.HistoryPage
+	err := ask(ctx, q, &page, func(query []byte) ([]byte, error) {
+		reply, err := b.rpc.History(ctx, &wire.HistoryRequest{Query: query})
+		return reply.GetPage(), err
+	})
+	return page, err
+}
+
+// ask takes a query over the wire and reads the page that answers it.
+func ask(ctx context.Context, query, page any, call func([]byte) ([]byte, error)) error {
+	q, err := json.Marshal(query)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	answer, err := call(q)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fromStatus(err)
+	}
+	if err := json.Unmarshal(answer, page); err != nil {
+		return fmt.Errorf("decode a page of the plugin: %w", err)
+	}
+	return nil
+}
+
 // Close ends all conversations and everything the plugin's agent runs; the
 // plugin itself stays.
 func (b *Backend) Close() error {
@@ -287,6 +328,9 @@ func fromStatus(err error) error {
 	s, ok := status.FromError(err)
 	if !ok {
 		return err
+	}
+	if p := wire.ProblemOf(s); p != nil {
+		return p
 	}
 	switch s.Code() {
 	case codes.Unavailable, codes.Canceled: // cancelled by the connection's end

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -56,10 +57,66 @@ func across(t testing.TB, b agent.Backend) (*client.Backend, *grpc.Server) {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
+	c := contract.Scripted
+	c.Past = c.Remember(func(t *testing.T) agent.Backend {
+		b, _ := across(t, &demo.Backend{Keep: t.TempDir()})
+		return b
+	})
+	c.Missing = func(t *testing.T) agent.Backend {
+		b, _ := across(t, missing{demo.New()})
+		return b
+	}
 	contract.Run(t, func(t *testing.T) agent.Backend {
 		b, _ := across(t, demo.New())
 		return b
-	}, contract.Scripted)
+	}, c)
+}
+
+// missing is a backend whose agent is not installed.
+type missing struct{ agent.Backend }
+
+func (missing) problem() error {
+	return fmt.Errorf("look for it: %w", &agent.Problem{Code: agent.ProblemMissing, Message: "nowhere is not installed", Fix: "install nowhere"})
+}
+func (m missing) Info(context.Context) (agent.Info, error) { return agent.Info{}, m.problem() }
+func (m missing) Open(context.Context, agent.Open) (agent.Conversation, error) {
+	return nil, m.problem()
+}
+
+func TestABackendWithoutAHistorySaysSo(t *testing.T) {
+	t.Parallel()
+	b, _ := across(t, missing{demo.New()})
+	if _, err := b.Conversations(t.Context(), agent.ConversationQuery{}); !errors.Is(err, agent.ErrUnsupported) {
+		t.Errorf("conversations: %v", err)
+	}
+	if _, err := b.History(t.Context(), agent.HistoryQuery{ID: "x"}); !errors.Is(err, agent.ErrUnsupported) {
+		t.Errorf("history: %v", err)
+	}
+}
+
+// wordy has one past turn that is larger than a message may be.
+type wordy struct{ agent.Backend }
+
+func (wordy) Conversations(context.Context, agent.ConversationQuery) (agent.ConversationPage, error) {
+	return agent.ConversationPage{}, nil
+}
+
+func (wordy) History(context.Context, agent.HistoryQuery) (agent.HistoryPage, error) {
+	return agent.HistoryPage{Turns: []agent.PastTurn{{Prompt: "p", Frames: []agent.Frame{
+		{Kind: agent.TextDelta, Part: "1", Text: strings.Repeat("x", 40<<20)},
+		{Kind: agent.TurnEnd, Status: event.TurnComplete}}}}}, nil
+}
+
+func TestAPastTurnThatIsTooLargeComesCut(t *testing.T) {
+	t.Parallel()
+	b, _ := across(t, wordy{demo.New()})
+	page, err := b.History(t.Context(), agent.HistoryQuery{ID: "x"})
+	if err != nil || len(page.Turns) != 1 || len(page.Turns[0].Frames) != 2 {
+		t.Fatalf("%v, %d turns", err, len(page.Turns))
+	}
+	if text := page.Turns[0].Frames[0].Text; len(text) > 64<<10 || !strings.Contains(text, "too large") {
+		t.Errorf("%d bytes came", len(text))
+	}
 }
 
 func open(t testing.TB, b agent.Backend) agent.Conversation {

@@ -42,6 +42,46 @@ func (s *server) Info(ctx context.Context, _ *wire.InfoRequest) (*wire.InfoReply
 	return &wire.InfoReply{Version: wire.Version, Info: b}, nil
 }
 
+func (s *server) Conversations(ctx context.Context, in *wire.ConversationsRequest) (*wire.ConversationsReply, error) {
+	catalogue, ok := s.backend.(agent.Cataloger)
+	if !ok {
+		return nil, toStatus(agent.ErrUnsupported)
+	}
+	var q agent.ConversationQuery
+	if err := decode(in.GetQuery(), &q); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	page, err := catalogue.Conversations(ctx, q)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	b, err := json.Marshal(page)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &wire.ConversationsReply{Page: b}, nil
+}
+
+func (s *server) History(ctx context.Context, in *wire.HistoryRequest) (*wire.HistoryReply, error) {
+	catalogue, ok := s.backend.(agent.Cataloger)
+	if !ok {
+		return nil, toStatus(agent.ErrUnsupported)
+	}
+	var q agent.HistoryQuery
+	if err := decode(in.GetQuery(), &q); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	page, err := catalogue.History(ctx, q)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	b, err := wire.EncodeHistory(page)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &wire.HistoryReply{Page: b}, nil
+}
+
 func (s *server) Close(context.Context, *wire.CloseRequest) (*wire.CloseReply, error) {
 	if err := s.backend.Close(); err != nil {
 		return nil, toStatus(err)
@@ -186,12 +226,16 @@ func (c *dialogue) refuse(f agent.Frame) {
 
 func decode(b []byte, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("decode a command: %w", err)
+		return fmt.Errorf("decode what the gateway asks: %w", err)
 	}
 	return nil
 }
 
 func toStatus(err error) error {
+	var problem *agent.Problem
+	if errors.As(err, &problem) {
+		return wire.ProblemStatus(problem)
+	}
 	if errors.Is(err, agent.ErrUnsupported) {
 		return status.Error(codes.Unimplemented, err.Error())
 	}

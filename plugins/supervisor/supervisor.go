@@ -112,6 +112,33 @@ func (s *supervisor) Open(ctx context.Context, o agent.Open) (agent.Conversation
 	}
 }
 
+// Conversations starts the plugin and asks for its agent's past
+// conversations.
+func (s *supervisor) Conversations(ctx context.Context, q agent.ConversationQuery) (agent.ConversationPage, error) {
+	p, err := s.running(ctx)
+	if err != nil {
+		return agent.ConversationPage{}, err
+	}
+	page, err := p.backend.Conversations(ctx, q)
+	if err != nil {
+		return agent.ConversationPage{}, fmt.Errorf("plugin %s: %w", s.o.Name, p.explain(err))
+	}
+	return page, nil
+}
+
+// History starts the plugin and asks for the turns of a past conversation.
+func (s *supervisor) History(ctx context.Context, q agent.HistoryQuery) (agent.HistoryPage, error) {
+	p, err := s.running(ctx)
+	if err != nil {
+		return agent.HistoryPage{}, err
+	}
+	page, err := p.backend.History(ctx, q)
+	if err != nil {
+		return agent.HistoryPage{}, fmt.Errorf("plugin %s: %w", s.o.Name, p.explain(err))
+	}
+	return page, nil
+}
+
 // running returns a live process, starting it if need be.
 func (s *supervisor) running(ctx context.Context) (*process, error) {
 	s.mu.Lock()

@@ -113,6 +113,248 @@ func (x *InfoReply) GetInfo() []byte {
 	return nil
 }
 
+// Problem is a detail of an error status of Info or Converse: why there is no
+// agent, and what remedies it.
+type Problem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Problem) Reset() {
+	*x = Problem{}
+	mi := &file_agent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Problem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Problem) ProtoMessage() {}
+
+func (x *Problem) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Problem.ProtoReflect.Descriptor instead.
+func (*Problem) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Problem) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Problem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Problem) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
+type ConversationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A query, as JSON.
+	Query         []byte `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationsRequest) Reset() {
+	*x = ConversationsRequest{}
+	mi := &file_agent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationsRequest) ProtoMessage() {}
+
+func (x *ConversationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationsRequest.ProtoReflect.Descriptor instead.
+func (*ConversationsRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConversationsRequest) GetQuery() []byte {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+type ConversationsReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A page of the list, as JSON.
+	Page          []byte `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationsReply) Reset() {
+	*x = ConversationsReply{}
+	mi := &file_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationsReply) ProtoMessage() {}
+
+func (x *ConversationsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationsReply.ProtoReflect.Descriptor instead.
+func (*ConversationsReply) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConversationsReply) GetPage() []byte {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+type HistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A query, as JSON.
+	Query         []byte `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryRequest) Reset() {
+	*x = HistoryRequest{}
+	mi := &file_agent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryRequest) ProtoMessage() {}
+
+func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
+func (*HistoryRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *HistoryRequest) GetQuery() []byte {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+type HistoryReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A page of turns, as JSON.
+	Page          []byte `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryReply) Reset() {
+	*x = HistoryReply{}
+	mi := &file_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryReply) ProtoMessage() {}
+
+func (x *HistoryReply) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
+func (*HistoryReply) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HistoryReply) GetPage() []byte {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -121,7 +363,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +375,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +388,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{2}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 type CloseReply struct {
@@ -157,7 +399,7 @@ type CloseReply struct {
 
 func (x *CloseReply) Reset() {
 	*x = CloseReply{}
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +411,7 @@ func (x *CloseReply) String() string {
 func (*CloseReply) ProtoMessage() {}
 
 func (x *CloseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +424,7 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{3}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 // Command is what the gateway tells the agent. The bytes are JSON.
@@ -203,7 +445,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +457,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +470,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Command) GetCommand() isCommand_Command {
@@ -344,7 +586,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +598,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +611,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Batch) GetFrames() []*Frame {
@@ -397,7 +639,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +651,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +664,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Opened) GetSteer() bool {
@@ -460,7 +702,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +714,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +727,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Frame) GetKind() string {
@@ -573,7 +815,19 @@ const file_agent_proto_rawDesc = "" +
 	"\vInfoRequest\"9\n" +
 	"\tInfoReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
-	"\x04info\x18\x02 \x01(\fR\x04info\"\x0e\n" +
+	"\x04info\x18\x02 \x01(\fR\x04info\"I\n" +
+	"\aProblem\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x10\n" +
+	"\x03fix\x18\x03 \x01(\tR\x03fix\",\n" +
+	"\x14ConversationsRequest\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\fR\x05query\"(\n" +
+	"\x12ConversationsReply\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\fR\x04page\"&\n" +
+	"\x0eHistoryRequest\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\fR\x05query\"\"\n" +
+	"\fHistoryReply\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\fR\x04page\"\x0e\n" +
 	"\fCloseRequest\"\f\n" +
 	"\n" +
 	"CloseReply\"\xb6\x01\n" +
@@ -603,11 +857,13 @@ const file_agent_proto_rawDesc = "" +
 	"\x04name\x18\t \x01(\tR\x04name\x12\x16\n" +
 	"\x06stderr\x18\n" +
 	" \x01(\bR\x06stderr\x12\x12\n" +
-	"\x04rest\x18\v \x01(\fR\x04rest2\xe2\x01\n" +
+	"\x04rest\x18\v \x01(\fR\x04rest2\x96\x03\n" +
 	"\x05Agent\x12F\n" +
 	"\x04Info\x12\x1f.polyhost.plugin.v1.InfoRequest\x1a\x1d.polyhost.plugin.v1.InfoReply\x12F\n" +
 	"\bConverse\x12\x1b.polyhost.plugin.v1.Command\x1a\x19.polyhost.plugin.v1.Batch(\x010\x01\x12I\n" +
-	"\x05Close\x12 .polyhost.plugin.v1.CloseRequest\x1a\x1e.polyhost.plugin.v1.CloseReplyB+Z)github.com/polyhost/polyhost/plugins/wireb\x06proto3"
+	"\x05Close\x12 .polyhost.plugin.v1.CloseRequest\x1a\x1e.polyhost.plugin.v1.CloseReply\x12a\n" +
+	"\rConversations\x12(.polyhost.plugin.v1.ConversationsRequest\x1a&.polyhost.plugin.v1.ConversationsReply\x12O\n" +
+	"\aHistory\x12\".polyhost.plugin.v1.HistoryRequest\x1a .polyhost.plugin.v1.HistoryReplyB+Z)github.com/polyhost/polyhost/plugins/wireb\x06proto3"
 
 var (
 	file_agent_proto_rawDescOnce sync.Once
@@ -621,31 +877,40 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_agent_proto_goTypes = []any{
-	(*InfoRequest)(nil),  // 0: polyhost.plugin.v1.InfoRequest
-	(*InfoReply)(nil),    // 1: polyhost.plugin.v1.InfoReply
-	(*CloseRequest)(nil), // 2: polyhost.plugin.v1.CloseRequest
-	(*CloseReply)(nil),   // 3: polyhost.plugin.v1.CloseReply
-	(*Command)(nil),      // 4: polyhost.plugin.v1.Command
-	(*Batch)(nil),        // 5: polyhost.plugin.v1.Batch
-	(*Opened)(nil),       // 6: polyhost.plugin.v1.Opened
-	(*Frame)(nil),        // 7: polyhost.plugin.v1.Frame
+	(*InfoRequest)(nil),          // 0: polyhost.plugin.v1.InfoRequest
+	(*InfoReply)(nil),            // 1: polyhost.plugin.v1.InfoReply
+	(*Problem)(nil),              // 2: polyhost.plugin.v1.Problem
+	(*ConversationsRequest)(nil), // 3: polyhost.plugin.v1.ConversationsRequest
+	(*ConversationsReply)(nil),   // 4: polyhost.plugin.v1.ConversationsReply
+	(*HistoryRequest)(nil),       // 5: polyhost.plugin.v1.HistoryRequest
+	(*HistoryReply)(nil),         // 6: polyhost.plugin.v1.HistoryReply
+	(*CloseRequest)(nil),         // 7: polyhost.plugin.v1.CloseRequest
+	(*CloseReply)(nil),           // 8: polyhost.plugin.v1.CloseReply
+	(*Command)(nil),              // 9: polyhost.plugin.v1.Command
+	(*Batch)(nil),                // 10: polyhost.plugin.v1.Batch
+	(*Opened)(nil),               // 11: polyhost.plugin.v1.Opened
+	(*Frame)(nil),                // 12: polyhost.plugin.v1.Frame
 }
 var file_agent_proto_depIdxs = []int32{
-	7, // 0: polyhost.plugin.v1.Batch.frames:type_name -> polyhost.plugin.v1.Frame
-	6, // 1: polyhost.plugin.v1.Batch.opened:type_name -> polyhost.plugin.v1.Opened
-	0, // 2: polyhost.plugin.v1.Agent.Info:input_type -> polyhost.plugin.v1.InfoRequest
-	4, // 3: polyhost.plugin.v1.Agent.Converse:input_type -> polyhost.plugin.v1.Command
-	2, // 4: polyhost.plugin.v1.Agent.Close:input_type -> polyhost.plugin.v1.CloseRequest
-	1, // 5: polyhost.plugin.v1.Agent.Info:output_type -> polyhost.plugin.v1.InfoReply
-	5, // 6: polyhost.plugin.v1.Agent.Converse:output_type -> polyhost.plugin.v1.Batch
-	3, // 7: polyhost.plugin.v1.Agent.Close:output_type -> polyhost.plugin.v1.CloseReply
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	12, // 0: polyhost.plugin.v1.Batch.frames:type_name -> polyhost.plugin.v1.Frame
+	11, // 1: polyhost.plugin.v1.Batch.opened:type_name -> polyhost.plugin.v1.Opened
+	0,  // 2: polyhost.plugin.v1.Agent.Info:input_type -> polyhost.plugin.v1.InfoRequest
+	9,  // 3: polyhost.plugin.v1.Agent.Converse:input_type -> polyhost.plugin.v1.Command
+	7,  // 4: polyhost.plugin.v1.Agent.Close:input_type -> polyhost.plugin.v1.CloseRequest
+	3,  // 5: polyhost.plugin.v1.Agent.Conversations:input_type -> polyhost.plugin.v1.ConversationsRequest
+	5,  // 6: polyhost.plugin.v1.Agent.History:input_type -> polyhost.plugin.v1.HistoryRequest
+	1,  // 7: polyhost.plugin.v1.Agent.Info:output_type -> polyhost.plugin.v1.InfoReply
+	10, // 8: polyhost.plugin.v1.Agent.Converse:output_type -> polyhost.plugin.v1.Batch
+	8,  // 9: polyhost.plugin.v1.Agent.Close:output_type -> polyhost.plugin.v1.CloseReply
+	4,  // 10: polyhost.plugin.v1.Agent.Conversations:output_type -> polyhost.plugin.v1.ConversationsReply
+	6,  // 11: polyhost.plugin.v1.Agent.History:output_type -> polyhost.plugin.v1.HistoryReply
+	7,  // [7:12] is the sub-list for method output_type
+	2,  // [2:7] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -653,7 +918,7 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[4].OneofWrappers = []any{
+	file_agent_proto_msgTypes[9].OneofWrappers = []any{
 		(*Command_Open)(nil),
 		(*Command_Prompt)(nil),
 		(*Command_Steer)(nil),
@@ -667,7 +932,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,9 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Agent_Info_FullMethodName     = "/polyhost.plugin.v1.Agent/Info"
-	Agent_Converse_FullMethodName = "/polyhost.plugin.v1.Agent/Converse"
-	Agent_Close_FullMethodName    = "/polyhost.plugin.v1.Agent/Close"
+	Agent_Info_FullMethodName          = "/polyhost.plugin.v1.Agent/Info"
+	Agent_Converse_FullMethodName      = "/polyhost.plugin.v1.Agent/Converse"
+	Agent_Close_FullMethodName         = "/polyhost.plugin.v1.Agent/Close"
+	Agent_Conversations_FullMethodName = "/polyhost.plugin.v1.Agent/Conversations"
+	Agent_History_FullMethodName       = "/polyhost.plugin.v1.Agent/History"
 )
 
 // AgentClient is the client API for Agent service.
@@ -41,6 +43,11 @@ type AgentClient interface {
 	Converse(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Command, Batch], error)
 	// Close ends all conversations and everything they run.
 	Close(ctx context.Context, in *CloseRequest, opts ...grpc.CallOption) (*CloseReply, error)
+	// Conversations and History read what the agent keeps of past
+	// conversations. An agent that keeps nothing answers UNIMPLEMENTED, as does
+	// a plugin made before these calls were.
+	Conversations(ctx context.Context, in *ConversationsRequest, opts ...grpc.CallOption) (*ConversationsReply, error)
+	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryReply, error)
 }
 
 type agentClient struct {
@@ -84,6 +91,26 @@ func (c *agentClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *agentClient) Conversations(ctx context.Context, in *ConversationsRequest, opts ...grpc.CallOption) (*ConversationsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConversationsReply)
+	err := c.cc.Invoke(ctx, Agent_Conversations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentClient) History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HistoryReply)
+	err := c.cc.Invoke(ctx, Agent_History_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -99,6 +126,11 @@ type AgentServer interface {
 	Converse(grpc.BidiStreamingServer[Command, Batch]) error
 	// Close ends all conversations and everything they run.
 	Close(context.Context, *CloseRequest) (*CloseReply, error)
+	// Conversations and History read what the agent keeps of past
+	// conversations. An agent that keeps nothing answers UNIMPLEMENTED, as does
+	// a plugin made before these calls were.
+	Conversations(context.Context, *ConversationsRequest) (*ConversationsReply, error)
+	History(context.Context, *HistoryRequest) (*HistoryReply, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -117,6 +149,12 @@ func (UnimplementedAgentServer) Converse(grpc.BidiStreamingServer[Command, Batch
 }
 func (UnimplementedAgentServer) Close(context.Context, *CloseRequest) (*CloseReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Close not implemented")
+}
+func (UnimplementedAgentServer) Conversations(context.Context, *ConversationsRequest) (*ConversationsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Conversations not implemented")
+}
+func (UnimplementedAgentServer) History(context.Context, *HistoryRequest) (*HistoryReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -182,6 +220,42 @@ func _Agent_Close_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Conversations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConversationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Conversations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Conversations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Conversations(ctx, req.(*ConversationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Agent_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -196,6 +270,14 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Close",
 			Handler:    _Agent_Close_Handler,
+		},
+		{
+			MethodName: "Conversations",
+			Handler:    _Agent_Conversations_Handler,
+		},
+		{
+			MethodName: "History",
+			Handler:    _Agent_History_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
