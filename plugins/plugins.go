@@ -17,7 +17,9 @@ import (
 )
 
 var builtins = map[string]func() agent.Backend{
-	"demo": func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} },
+	"demo": func() agent.Backend {
+		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar)}
+	},
 }
 
 // Builtins are the names of the built-in agents, sorted.

@@ -19,6 +19,10 @@ import (
 	"github.com/polyhost/polyhost/core/agent"
 )
 
+// KeepVar names the environment variable of a plugin process with the
+// Backend's Keep.
+const KeepVar = "POLYHOST_DEMO_KEEP"
+
 const keptSuffix = ".jsonl"
 
 // head is the first line of a kept conversation; each turn is a line after it.

@@ -34,7 +34,7 @@ type Options struct {
 	// Instance is the running gateway.
 	Instance *Instance
 	// PassEnv names variables that the plugin gets from the gateway's
-	// environment beside the usual ones; Env are further NAME=value pairs.
+	// environment beside the usual ones, by prefix where it ends in *; Env are further NAME=value pairs.
 	PassEnv []string
 	Env     []string
 	// Logger defaults to slog.Default().

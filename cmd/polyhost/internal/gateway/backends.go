@@ -43,7 +43,8 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256, PassEnv: strings.Fields(s.PluginEnv[p.Name])})
 	}
 	for _, name := range builtins {
-		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name}})
+		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name},
+			PassEnv: append(plugins.BuiltinEnv(name), strings.Fields(s.PluginEnv[name])...)})
 	}
 	if s.Backend == "" {
 		return list, nil
