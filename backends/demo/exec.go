@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/polyhost/polyhost/backends/internal/files"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/procgroup"
@@ -63,7 +64,7 @@ func (s *script) exec(id, command string) (agent.Result, error) {
 	if err != nil {
 		stdout.Close()
 		stderr.Close()
-		return failed(fmt.Errorf("the command could not be started: %w", plain(err))), nil
+		return failed(fmt.Errorf("the command could not be started: %w", files.Reason(err))), nil
 	}
 
 	var readers sync.WaitGroup

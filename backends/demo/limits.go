@@ -14,9 +14,6 @@ const (
 	readChunk = 32 << 10
 	// maxRead is the most of a file, in bytes, that `read` gives.
 	maxRead = 256 << 10
-	// maxEdit is the largest text, in bytes, that an edit carries and that
-	// is compared line by line.
-	maxEdit = 256 << 10
 	// maxDepth is how deep subagents may nest.
 	maxDepth = 8
 	// maxSteer is how many steering messages wait between two lines.
