@@ -46,6 +46,9 @@ const (
 	Steered        FrameKind = "steered"      // Message: taken into the running turn
 	Unsteered      FrameKind = "unsteered"    // Message: the turn ended without it
 	ConversationID FrameKind = "conversation" // Text: the id that Open.Resume takes
+	// Background says what the agent goes on with though no turn runs; ""
+	// says that nothing is left. Meanwhile its process is not stopped.
+	Background FrameKind = "background" // Text
 	// TurnStart: the agent begins a turn by itself (background work ended).
 	TurnStart FrameKind = "turn_start" // Text?: why
 	// TurnEnd is the last frame of a turn. Status is complete, cancelled or

@@ -21,6 +21,7 @@ type conversation struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	out     chan func(context.Context, agent.Conversation)
+	done    chan struct{} // closed when the agent's process is gone
 }
 
 // maxCommands is how many commands may wait for an agent that does not take
@@ -30,12 +31,16 @@ const maxCommands = 256
 var errStuck = errors.New("the agent takes no commands")
 
 // converse opens a conversation in the background. Its frames, and its end,
-// arrive in the session's inbox.
-func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID) *conversation {
-	c := &conversation{session: s, chat: chat, out: make(chan func(context.Context, agent.Conversation), maxCommands)}
+// arrive in the session's inbox. It begins when the chat's conversation before
+// it has ended: two processes of one conversation would write over each other.
+func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation) *conversation {
+	c := &conversation{session: s, chat: chat, out: make(chan func(context.Context, agent.Conversation), maxCommands),
+		done: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.host.ctx)
 	s.host.wg.Go(func() {
+		defer close(c.done)
 		defer c.cancel()
+		before.ended(c.ctx)
 		open, cancel := context.WithTimeout(c.ctx, OpenWithin)
 		conv, err := b.Open(open, o)
 		cancel()
@@ -73,6 +78,20 @@ func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID) *conversat
 		}
 	})
 	return c
+}
+
+// ended waits until the conversation's process is gone, within a bound.
+func (c *conversation) ended(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	t := time.NewTimer(ClosingWithin)
+	defer t.Stop()
+	select {
+	case <-c.done:
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // startError is why an agent could not be started.
@@ -114,6 +133,12 @@ type run struct {
 	s    *Session
 	chat id.ID
 	conv *conversation
+	// before is the conversation that was let go; its process may still end.
+	before *conversation
+	// since is when the last turn ended, background whether the agent works
+	// on without one.
+	since      time.Time
+	background bool
 	// child is the agent's key of a subagent's chat; its parent has conv.
 	child  string
 	parent *run
@@ -180,6 +205,7 @@ func (s *Session) chatRun(chat id.ID) *run {
 }
 
 func (r *run) reset() {
+	r.since = time.Now()
 	r.turn, r.message, r.usage, r.refusals, r.current, r.waiting = id.Nil, event.Message{}, event.Usage{}, 0, nil, false
 	r.parts, r.calls, r.requests = map[string]*openPart{}, map[string]*call{}, map[id.ID]*request{}
 }
@@ -191,8 +217,9 @@ func (r *run) drop() {
 	}
 	if r.conv != nil {
 		r.conv.close()
-		r.conv = nil
+		r.before, r.conv = r.conv, nil
 	}
+	r.background = false
 	r.draining = false
 }
 

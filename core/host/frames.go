@@ -2,6 +2,7 @@ package host
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -39,6 +40,9 @@ func (s *Session) frame(root *run, f *agentFrame) {
 		return
 	case agent.TurnEnd:
 		s.turnEnd(root, f)
+		return
+	case agent.Background:
+		root.background, root.since = f.Text != "", time.Now()
 		return
 	case agent.TurnStart:
 		if root.turn.IsNil() && !root.draining {

@@ -42,7 +42,10 @@ type Options struct {
 	ApprovalTimeout time.Duration
 	QuestionTimeout time.Duration
 	IdleAfter       time.Duration
-	Grace           time.Duration
+	// AgentIdleAfter is how long an agent that can resume is kept without a
+	// turn; negative is for ever. A session whose agent runs stays in memory.
+	AgentIdleAfter time.Duration
+	Grace          time.Duration
 }
 
 // NamedBackend is an agent backend and the name sessions refer to it by.
@@ -91,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	setDefault(&o.ApprovalTimeout, DefaultApprovalTimeout)
 	setDefault(&o.QuestionTimeout, DefaultQuestionTimeout)
 	setDefault(&o.IdleAfter, DefaultIdleAfter)
+	setDefault(&o.AgentIdleAfter, DefaultAgentIdleAfter)
 	setDefault(&o.Grace, DefaultGrace)
 	if len(o.Backends) == 0 {
 		return nil, fmt.Errorf("open host: %w: none is configured", ErrNoBackend)
@@ -305,4 +309,13 @@ func (h *Host) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close host: %w", ctx.Err())
 	}
+}
+
+// idleTick is how often sessions look whether they and their agents are idle.
+func (o *Options) idleTick() time.Duration {
+	tick := min(o.IdleAfter, time.Minute)
+	if o.AgentIdleAfter > 0 {
+		tick = min(tick, o.AgentIdleAfter)
+	}
+	return tick
 }

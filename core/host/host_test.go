@@ -48,6 +48,9 @@ func (f *fixture) open(change ...func(*host.Options)) {
 	for _, c := range change {
 		c(&o)
 	}
+	if o.AgentIdleAfter == 0 {
+		o.AgentIdleAfter = o.IdleAfter // a session leaves memory after its agent
+	}
 	h, err := host.Open(f.ctx(), o)
 	if err != nil {
 		f.t.Fatal(err)

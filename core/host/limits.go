@@ -11,6 +11,9 @@ const (
 	DefaultQuestionTimeout = 600 * time.Second
 	// DefaultIdleAfter is how long a session without a turn stays in memory.
 	DefaultIdleAfter = 10 * time.Minute
+	// DefaultAgentIdleAfter is how long an agent's process is kept without a
+	// turn. The next prompt resumes its conversation in a new one.
+	DefaultAgentIdleAfter = 15 * time.Minute
 	// DefaultGrace is what running turns get when the gateway stops.
 	DefaultGrace = 5 * time.Second
 	// CancelWithin is how long an agent may go on after an interrupt before
@@ -18,6 +21,9 @@ const (
 	CancelWithin = 8 * time.Second
 	// OpenWithin is how long an agent may take to start.
 	OpenWithin = 60 * time.Second
+	// ClosingWithin is how long a chat's next agent waits for the process of
+	// the one before to end.
+	ClosingWithin = 10 * time.Second
 	// ProbeWithin is how long an agent may take to say what it is.
 	ProbeWithin = 30 * time.Second
 

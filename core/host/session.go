@@ -117,7 +117,7 @@ func (s *Session) run() {
 	waiter.Go(s.awaitTickets)
 	flush := time.NewTimer(time.Hour)
 	expire := time.NewTimer(time.Hour)
-	idle := time.NewTicker(min(s.host.opt.IdleAfter, time.Minute))
+	idle := time.NewTicker(s.host.opt.idleTick())
 	defer flush.Stop()
 	defer expire.Stop()
 	defer idle.Stop()
@@ -146,6 +146,7 @@ func (s *Session) run() {
 			case <-s.lost:
 				s.abandon()
 			case <-idle.C:
+				s.restAgents()
 				if s.unused() {
 					s.leave()
 				}
@@ -331,6 +332,24 @@ func (s *Session) release(stored uint64) {
 	clear(s.held[len(s.held):cap(s.held)])
 }
 
+// restAgents stops the agents that had nothing to do for a while and can take
+// their conversation up again.
+func (s *Session) restAgents() {
+	after := s.host.opt.AgentIdleAfter
+	if after < 0 || !s.host.can(s.work.Info.Backend).Resume {
+		return
+	}
+	for _, r := range s.chats {
+		c := s.work.Chat(r.chat)
+		if r.conv == nil || c == nil || c.Conversation == "" || !r.turn.IsNil() || r.draining || r.background ||
+			len(c.Queue)+len(c.Steering) > 0 || time.Since(r.since) < after {
+			continue
+		}
+		s.log.Info("An agent without a turn is stopped until the next prompt", "chat", r.chat.String())
+		r.drop()
+	}
+}
+
 // unused reports whether the session may leave memory.
 func (s *Session) unused() bool {
 	busy := s.work.Running() || len(s.work.Open) > 0
@@ -340,6 +359,11 @@ func (s *Session) unused() bool {
 	if busy {
 		s.idleSince = time.Now()
 		return false
+	}
+	for _, r := range s.chats {
+		if r.conv != nil { // it would lose its agent
+			return false
+		}
 	}
 	return time.Since(s.idleSince) >= s.host.opt.IdleAfter
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +25,12 @@ type rogue struct {
 	open func() error
 	// say is what it says after a prompt; interrupt after an interrupt.
 	say, interrupt func(c *rogueTalk, turn string)
-	mu             sync.Mutex
-	opens, closes  int
-	all            []*rogueTalk
+	// able is what it promises beside approvals.
+	able          agent.Capabilities
+	mu            sync.Mutex
+	opens, closes int
+	asked         []agent.Open
+	all           []*rogueTalk
 }
 
 type rogueTalk struct {
@@ -38,13 +42,16 @@ type rogueTalk struct {
 }
 
 func (r *rogue) Info(context.Context) (agent.Info, error) {
-	return agent.Info{Capabilities: agent.Capabilities{Approvals: true}}, nil
+	able := r.able
+	able.Approvals = true
+	return agent.Info{Capabilities: able}, nil
 }
 func (r *rogue) Close() error { return nil }
-func (r *rogue) Open(context.Context, agent.Open) (agent.Conversation, error) {
+func (r *rogue) Open(_ context.Context, o agent.Open) (agent.Conversation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opens++
+	r.asked = append(r.asked, o)
 	if r.open != nil {
 		if err := r.open(); err != nil {
 			return nil, err
@@ -59,6 +66,23 @@ func (r *rogue) talks() []*rogueTalk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.all
+}
+
+// count is how many were opened and closed.
+func (r *rogue) count() (opens, closes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opens, r.closes
+}
+
+// resumes is the conversation that each was opened with.
+func (r *rogue) resumes() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.asked {
+		out = append(out, o.Resume)
+	}
+	return out
 }
 
 func (c *rogueTalk) Prompt(_ context.Context, p agent.Prompt) error {
@@ -99,16 +123,24 @@ func (c *rogueTalk) Recv(ctx context.Context) ([]agent.Frame, error) {
 	}
 }
 
+// openOver opens a host over one agent, for fake time.
+func (f *fixture) openOver(b agent.Backend) {
+	f.t.Helper()
+	f.store = memstore.New()
+	var err error
+	f.host, err = host.Open(context.Background(), host.Options{Store: f.store, DefaultDir: f.dir,
+		Backends: []host.NamedBackend{{Name: "rogue", Backend: b}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // bubble runs a test on fake time, with a host over the rogue.
 func bubble(t *testing.T, r *rogue, test func(f *fixture, s *host.Session)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{t: t, store: memstore.New(), dir: t.TempDir()}
-		h, err := host.Open(t.Context(), host.Options{Store: f.store, DefaultDir: f.dir,
-			Backends: []host.NamedBackend{{Name: "rogue", Backend: r}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.host = h
+		f := &fixture{t: t, dir: t.TempDir()}
+		f.openOver(r)
+		h := f.host
 		s, err := h.CreateSession(t.Context(), host.CreateSession{By: tester})
 		if err != nil {
 			t.Fatal(err)
@@ -297,13 +329,13 @@ func TestApprovalExpires(t *testing.T) {
 
 // An unused session leaves memory and comes back when somebody speaks.
 func TestIdleSessionLeavesMemoryAndComesBack(t *testing.T) {
-	r := &rogue{say: end}
+	r := &rogue{say: named, able: agent.Capabilities{Resume: true}}
 	bubble(t, r, func(f *fixture, s *host.Session) {
 		p := promptOn(t, s, "go")
 		if _, err := s.WaitTurn(context.Background(), s.State().Default, p.Turn); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(host.DefaultIdleAfter + 2*time.Minute)
+		time.Sleep(host.DefaultAgentIdleAfter + 2*time.Minute)
 		synctest.Wait()
 		if sum, _ := f.host.Summary(s.ID()); sum.Live {
 			t.Fatal("the session is still in memory")
@@ -321,6 +353,9 @@ func TestIdleSessionLeavesMemoryAndComesBack(t *testing.T) {
 		synctest.Wait()
 		if c := fresh.State().DefaultChat(); c.Count != 2 {
 			t.Errorf("%d turns", c.Count)
+		}
+		if got := r.resumes(); !slices.Equal(got, []string{"", "the conversation"}) {
+			t.Errorf("the agents were opened with %q", got)
 		}
 	})
 }

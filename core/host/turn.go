@@ -71,7 +71,8 @@ func (s *Session) prompt(r *run) {
 			return
 		}
 		r.conv = s.converse(backend, agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
-			Settings: settings, Resume: c.Conversation, Tools: tools}, r.chat)
+			Settings: settings, Resume: c.Conversation, Tools: tools}, r.chat, r.before)
+		r.before = nil
 	}
 	m, turn := r.message, r.turn
 	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {

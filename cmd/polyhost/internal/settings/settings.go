@@ -47,8 +47,10 @@ type Settings struct {
 	ApprovalTimeout time.Duration
 	QuestionTimeout time.Duration
 	IdleAfter       time.Duration
-	AllowedOrigins  []string
-	AllowedHosts    []string
+	// AgentIdleAfter is how long an agent is kept without a turn; 0 is for ever.
+	AgentIdleAfter time.Duration
+	AllowedOrigins []string
+	AllowedHosts   []string
 	// PluginDir holds agent plugins, absolute.
 	PluginDir string
 	// PluginPins are the SHA-256 sums, in hex, that plugins must have, by name.
@@ -94,6 +96,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.DurationVar(&s.ApprovalTimeout, "approval-timeout", host.DefaultApprovalTimeout, "how long an approval waits before it is refused")
 	own.DurationVar(&s.QuestionTimeout, "question-timeout", host.DefaultQuestionTimeout, "how long a question waits before it is declined")
 	own.DurationVar(&s.IdleAfter, "idle-after", host.DefaultIdleAfter, "how long a session without a turn stays in memory")
+	own.DurationVar(&s.AgentIdleAfter, "agent-idle-after", host.DefaultAgentIdleAfter, "how long an agent without a turn runs on; 0 is for ever")
 	own.StringSliceVar(&s.AllowedOrigins, "allowed-origins", nil, "web origins that may connect, in full, like https://example.org")
 	own.StringSliceVar(&s.AllowedHosts, "allowed-hosts", nil, "host names that may be asked for, beside the loopback ones")
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")
@@ -165,6 +168,9 @@ func (src *Source) check() (Settings, error) {
 		if d <= 0 || d > maxDuration {
 			bad(name, "%v is not between 0 and %v", d, maxDuration)
 		}
+	}
+	if s.AgentIdleAfter < 0 || s.AgentIdleAfter > maxDuration {
+		bad("agent-idle-after", "%v is not between 0 and %v", s.AgentIdleAfter, maxDuration)
 	}
 	for name, sum := range s.PluginPins {
 		if len(sum) != 64 || strings.Trim(strings.ToLower(sum), "0123456789abcdef") != "" {

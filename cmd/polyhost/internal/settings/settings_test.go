@@ -87,6 +87,7 @@ func TestAWrongSettingIsNamed(t *testing.T) {
 		"no such level":          {args: []string{"--log-level", "loud"}, want: "log-level"},
 		"no such format":         {args: []string{"--log-format", "xml"}, want: "log-format"},
 		"a port too high":        {args: []string{"--port-base", "65535"}, want: "port-base"},
+		"a negative time":        {args: []string{"--agent-idle-after", "-1s"}, want: "agent-idle-after"},
 		"no time at all":         {args: []string{"--grace", "0s"}, want: "grace"},
 		"not a sum":              {args: []string{"--plugin-pins", "echo=123"}, want: "plugin-pins: the sum of echo"},
 		"a file that is missing": {args: []string{"--config", "/nonexistent.toml"}, want: "config file"},
