@@ -20,6 +20,9 @@ func (c *call) recentTurns(ctx context.Context, cwd string, visit func(session s
 	list := c.newestFirst(cwd)
 	more = len(list) > searchedSessions
 	for _, sum := range list[:min(len(list), searchedSessions)] {
+		if sum.Past {
+			continue // nobody has opened it here: a search does not read an agent's files
+		}
 		s, err := c.host.Session(ctx, sum.Info.ID)
 		if err != nil {
 			continue // deleted meanwhile

@@ -52,6 +52,8 @@ type SessionInfo struct {
 	Unread bool `json:"unread,omitempty"`
 	// Closed: put away by a client; opened again by the next prompt or resume.
 	Closed bool `json:"closed,omitempty"`
+	// FromAgent: it was begun in the agent itself, outside of the gateway.
+	FromAgent bool `json:"from_agent,omitempty"`
 	// Meta is a front's own lasting facts, by "<front>.<key>".
 	Meta map[string]json.RawMessage `json:"meta,omitempty"`
 }

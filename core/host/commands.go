@@ -251,6 +251,7 @@ func (s *Session) RemoveChat(ctx context.Context, chat id.ID, by event.Actor) er
 			delete(r.parent.children, r.child)
 		}
 		delete(s.chats, chat)
+		s.bury(s.work.Chat(chat).Conversation)
 		s.emit(chat, id.Nil, &event.ChatRemoved{By: by})
 		return nil
 	})

@@ -204,11 +204,17 @@ func absolute(dirs, paths []string) []string {
 }
 
 // DeleteSession ends a session and removes all that is stored of it.
+//
+// What an agent keeps of the conversations stays, but is not listed again.
 func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) error {
+	if done, err := h.deletePast(ctx, sid); done {
+		return err
+	}
 	s, err := h.Session(ctx, sid)
 	if err != nil {
 		return err
 	}
+	var buried []store.KV
 	err = s.do(ctx, true, func(s *Session) error {
 		for _, c := range s.work.Chats {
 			s.dropQueue(c.ID, by)
@@ -223,6 +229,9 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		sum := *h.index[sid]
+		for _, c := range s.work.Chats {
+			buried = append(buried, h.buryLocked(s.work.Info.Backend, c.Conversation)...)
+		}
 		h.unindexNames(sid)
 		delete(h.index, sid)
 		delete(h.live, sid)
@@ -236,16 +245,17 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 		return fmt.Errorf("delete session: %w", err)
 	}
 	<-s.gone
-	if err := h.erase(ctx, sid); err != nil {
+	if err := h.erase(ctx, sid, buried...); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
 	return nil
 }
 
 // erase removes what is stored of a session: first its summary, so that a
-// crash in between leaves nothing that is listed.
-func (h *Host) erase(ctx context.Context, sid id.ID) error {
-	t := h.store.Commit(store.Batch{DropLog: logName(sid), Delete: []string{
+// crash in between leaves nothing that is listed. In the same step it stores
+// what put says.
+func (h *Host) erase(ctx context.Context, sid id.ID, put ...store.KV) error {
+	t := h.store.Commit(store.Batch{DropLog: logName(sid), Put: put, Delete: []string{
 		summaryKey(sid), snapshotKey(sid), runningKey(sid), reservedKey(sid)}})
 	if err := store.Wait(ctx, t); err != nil {
 		return err

@@ -32,6 +32,7 @@ func (s *Session) frame(root *run, f *agentFrame) {
 	switch f.Kind { // what is not of a turn
 	case agent.ConversationID:
 		if c := s.work.Chat(root.chat); c != nil && c.Conversation != f.Text {
+			s.bury(c.Conversation)
 			s.emit(root.chat, id.Nil, &event.ChatUpdated{By: event.Actor{Front: "agent"}, Conversation: &f.Text})
 		}
 		return

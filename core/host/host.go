@@ -45,7 +45,10 @@ type Options struct {
 	// AgentIdleAfter is how long an agent that can resume is kept without a
 	// turn; negative is for ever. A session whose agent runs stays in memory.
 	AgentIdleAfter time.Duration
-	Grace          time.Duration
+	// Past is how many past conversations of each agent are listed; negative
+	// is none.
+	Past  int
+	Grace time.Duration
 }
 
 // NamedBackend is an agent backend and the name sessions refer to it by.
@@ -80,6 +83,7 @@ type Host struct {
 	watchers map[*Watch]struct{}
 	lives    map[*LiveWatch]struct{}
 	agents   *agents
+	past     pastList
 }
 
 type aliased struct{ session, chat id.ID }
@@ -95,6 +99,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	setDefault(&o.QuestionTimeout, DefaultQuestionTimeout)
 	setDefault(&o.IdleAfter, DefaultIdleAfter)
 	setDefault(&o.AgentIdleAfter, DefaultAgentIdleAfter)
+	setDefault(&o.Past, DefaultPast)
 	setDefault(&o.Grace, DefaultGrace)
 	if len(o.Backends) == 0 {
 		return nil, fmt.Errorf("open host: %w: none is configured", ErrNoBackend)
@@ -102,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	h := &Host{opt: o, log: o.Log, store: o.Store,
 		index: map[id.ID]*Summary{}, chats: map[id.ID]id.ID{}, aliases: map[string]aliased{}, keys: map[string]id.ID{},
 		live: map[id.ID]*Session{}, opening: map[id.ID]chan struct{}{}, beyond: map[id.ID]uint64{},
-		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}}
+		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}, past: newPastList()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	stored, err := o.Store.Get(ctx, allowlistKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -118,12 +123,16 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	h.agents = newAgents(ctx, h)
+	if err := h.loadBuried(ctx); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
 	if err := h.discardPrivate(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	if err := h.recoverRunning(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
+	h.wg.Go(h.watchPast)
 	return h, nil
 }
 
@@ -161,6 +170,9 @@ func (h *Host) indexLocked(s *Summary) {
 	}
 	for _, c := range s.Chats {
 		h.chats[c.Info.ID] = s.Info.ID
+		if c.Info.Conversation != "" {
+			h.past.owner[conversationKey(s.Info.Backend, c.Info.Conversation)] = s.Info.ID
+		}
 		for front, name := range c.Info.Aliases {
 			h.aliases[front+"\x00"+name] = aliased{s.Info.ID, c.Info.ID}
 		}
@@ -177,6 +189,9 @@ func (h *Host) unindexNames(s id.ID) {
 	}
 	for _, c := range old.Chats {
 		delete(h.chats, c.Info.ID)
+		if k := conversationKey(old.Info.Backend, c.Info.Conversation); h.past.owner[k] == s {
+			delete(h.past.owner, k)
+		}
 		for front, name := range c.Info.Aliases {
 			delete(h.aliases, front+"\x00"+name)
 		}
@@ -239,7 +254,7 @@ func (h *Host) Session(ctx context.Context, sid id.ID) (*Session, error) {
 		h.opening[sid] = done
 		h.mu.Unlock()
 
-		s, err := h.load(ctx, sid)
+		s, err := h.loadOrImport(ctx, sid)
 
 		h.mu.Lock()
 		delete(h.opening, sid)

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -16,6 +18,10 @@ func snapshotKey(s id.ID) string     { return "snapshot/" + s.String() }
 func runningKey(s id.ID) string      { return "running/" + s.String() }
 func agentKey(backend string) string { return "agent/" + backend }
 func reservedKey(s id.ID) string     { return "reserved/" + s.String() }
+func buriedKey(conversation string) string {
+	h := sha256.Sum256([]byte(conversation))
+	return buriedPrefix + hex.EncodeToString(h[:16])
+}
 func turnPrefix(s, c id.ID) string {
 	return "turn/" + s.String() + "/" + c.String() + "/"
 }
@@ -24,6 +30,7 @@ func turnKey(s, c id.ID, n int) string { return fmt.Sprintf("%s%010d", turnPrefi
 const (
 	summaryPrefix = "summary/"
 	runningPrefix = "running/"
+	buriedPrefix  = "buried/"
 	allowlistKey  = "allowlist"
 )
 

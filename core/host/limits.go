@@ -27,6 +27,23 @@ const (
 	// ProbeWithin is how long an agent may take to say what it is.
 	ProbeWithin = 30 * time.Second
 
+	// DefaultPast is how many past conversations of each agent are listed.
+	DefaultPast = 200
+	// PastAge is how old the last word of a listed conversation may be.
+	PastAge = 90 * 24 * time.Hour
+	// PastEvery is how often the agents are asked for their conversations,
+	// PastWithin how long one may take to answer.
+	PastEvery  = 5 * time.Minute
+	PastWithin = 60 * time.Second
+	// ImportWithin is how long the history of a conversation may take to be
+	// read, MaxImport the most turns of it that are.
+	ImportWithin = 60 * time.Second
+	MaxImport    = 20_000
+	// pastPage is how many conversations, importPage how many turns are
+	// asked for at once.
+	pastPage   = 100
+	importPage = 50
+
 	// MaxPrompt is the most text of one message, in bytes.
 	MaxPrompt = 4 << 20
 	// MaxAttachment is the most bytes of one attachment.

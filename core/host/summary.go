@@ -39,6 +39,9 @@ type Summary struct {
 	LastError  *event.Error      `json:"last_error,omitempty"`
 	// Private: not announced, and not listed unless asked for.
 	Private bool `json:"private,omitempty"`
+	// Past: the session is a conversation of the agent's own whose turns were
+	// not read yet. They are when the session is first opened.
+	Past bool `json:"-"`
 	// Live: the session is in memory.
 	Live bool `json:"-"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -238,6 +239,7 @@ func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, 
 		}
 	}
 	if len(s.running()) == 0 {
+		s.w.put = slices.DeleteFunc(s.w.put, func(kv store.KV) bool { return kv.Key == runningKey(s.id) })
 		s.w.del = append(s.w.del, runningKey(s.id), reservedKey(s.id))
 	}
 }

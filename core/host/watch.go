@@ -182,6 +182,7 @@ func (h *Host) note(sum *Summary, reason string) (Change, bool) {
 	if old == nil {
 		return Change{}, false // deleted meanwhile
 	}
+	h.adoptLocked(sum)
 	h.indexLocked(sum)
 	kind := Changed
 	if old.Private && !sum.Private {

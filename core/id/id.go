@@ -8,6 +8,7 @@ package id
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -52,6 +53,18 @@ func at(ms int64) ID {
 	var u ID
 	binary.BigEndian.PutUint64(u[:8], uint64(ms)<<16|7<<12|uint64(count))
 	rand.Read(u[8:]) // never fails: crypto/rand aborts the program instead
+	u[8] = u[8]&0x3f | 0x80
+	return u
+}
+
+// Derived is the id of something that was made elsewhere at a moment: always
+// the same for the same name, and in the order of the moments.
+func Derived(made time.Time, name string) ID {
+	h := sha256.Sum256([]byte(name))
+	var u ID
+	copy(u[6:], h[:10])
+	ms := uint64(max(0, made.UnixMilli()))
+	binary.BigEndian.PutUint64(u[:8], ms<<16|7<<12|uint64(binary.BigEndian.Uint16(h[:2])&0xfff))
 	u[8] = u[8]&0x3f | 0x80
 	return u
 }

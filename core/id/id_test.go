@@ -37,6 +37,23 @@ func TestClockThatStepsBackKeepsTheOrder(t *testing.T) {
 	}
 }
 
+func TestDerivedIsTheSameForTheSameName(t *testing.T) {
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	a := Derived(noon, "a")
+	if a != Derived(noon, "a") || a == Derived(noon, "b") || !a.Time().Equal(noon) {
+		t.Errorf("%v of %v", a, a.Time())
+	}
+	if later := Derived(noon.Add(time.Millisecond), "a"); later.Compare(a) <= 0 {
+		t.Errorf("%v does not come after %v", later, a)
+	}
+	for _, at := range []time.Time{{}, noon} {
+		u := Derived(at, "x")
+		if back, err := Parse(u.String()); err != nil || back != u {
+			t.Errorf("%v: %v", u, err)
+		}
+	}
+}
+
 func TestSpellingsAreReversible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := at(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))

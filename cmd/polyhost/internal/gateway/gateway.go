@@ -117,7 +117,7 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
-		IdleAfter: g.o.IdleAfter, AgentIdleAfter: neverIfZero(g.o.AgentIdleAfter), Grace: g.o.Grace})
+		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Grace: g.o.Grace})
 	if err != nil {
 		return none, err
 	}
@@ -129,12 +129,12 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	return e, endpoints.Write(g.o.Home, e)
 }
 
-// neverIfZero is a configured time as the host takes it.
-func neverIfZero(d time.Duration) time.Duration {
-	if d == 0 {
+// noneIfZero is a setting that can be switched off as the host takes it.
+func noneIfZero[N ~int | ~int64](n N) N {
+	if n == 0 {
 		return -1
 	}
-	return d
+	return n
 }
 
 // prepareHome makes the home, or closes it to other users.

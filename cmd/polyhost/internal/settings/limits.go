@@ -10,6 +10,8 @@ const (
 	maxPortBase = 65_500
 	// maxDuration bounds every time that can be configured.
 	maxDuration = 30 * 24 * time.Hour
+	// maxHistory is how many conversations of an agent can be asked for.
+	maxHistory = 10_000
 	// maxFile is the largest config file that is read, in bytes.
 	maxFile = 1 << 20
 )

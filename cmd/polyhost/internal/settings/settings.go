@@ -49,6 +49,8 @@ type Settings struct {
 	IdleAfter       time.Duration
 	// AgentIdleAfter is how long an agent is kept without a turn; 0 is for ever.
 	AgentIdleAfter time.Duration
+	// AgentHistory is how many past conversations of each agent are listed.
+	AgentHistory   int
 	AllowedOrigins []string
 	AllowedHosts   []string
 	// PluginDir holds agent plugins, absolute.
@@ -97,6 +99,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.DurationVar(&s.QuestionTimeout, "question-timeout", host.DefaultQuestionTimeout, "how long a question waits before it is declined")
 	own.DurationVar(&s.IdleAfter, "idle-after", host.DefaultIdleAfter, "how long a session without a turn stays in memory")
 	own.DurationVar(&s.AgentIdleAfter, "agent-idle-after", host.DefaultAgentIdleAfter, "how long an agent without a turn runs on; 0 is for ever")
+	own.IntVar(&s.AgentHistory, "agent-history", host.DefaultPast, "how many past conversations of each agent are listed; 0 is none")
 	own.StringSliceVar(&s.AllowedOrigins, "allowed-origins", nil, "web origins that may connect, in full, like https://example.org")
 	own.StringSliceVar(&s.AllowedHosts, "allowed-hosts", nil, "host names that may be asked for, beside the loopback ones")
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")
@@ -171,6 +174,9 @@ func (src *Source) check() (Settings, error) {
 	}
 	if s.AgentIdleAfter < 0 || s.AgentIdleAfter > maxDuration {
 		bad("agent-idle-after", "%v is not between 0 and %v", s.AgentIdleAfter, maxDuration)
+	}
+	if s.AgentHistory < 0 || s.AgentHistory > maxHistory {
+		bad("agent-history", "%d is not between 0 and %d", s.AgentHistory, maxHistory)
 	}
 	for name, sum := range s.PluginPins {
 		if len(sum) != 64 || strings.Trim(strings.ToLower(sum), "0123456789abcdef") != "" {
