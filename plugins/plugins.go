@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/backends/codex"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/plugins/sdk"
 )
 
 var builtins = map[string]func() agent.Backend{
+	codex.Name: func() agent.Backend { return codex.New() },
 	"demo": func() agent.Backend {
 		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar)}
 	},

@@ -39,6 +39,9 @@ type Config struct {
 	Ask string
 	// Exec makes it run a shell command after asking for permission.
 	Exec func(command string) string
+	// FixedInput: a call runs as it is or not at all, so an allowing answer
+	// with another input is a refusal.
+	FixedInput bool
 	// ClientTool makes it call a client's tool and print the result.
 	ClientTool func(tool, input string) string
 	// Forks: Open.Fork begins a new conversation with the history of another.

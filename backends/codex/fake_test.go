@@ -1,0 +1,270 @@
+package codex
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fakeVar makes this test binary a stand-in for the program: it speaks the
+// app-server's protocol as it was heard, does what the prompt's lines say, and
+// keeps its threads in the folder that the variable names.
+const fakeVar = "CODEX_FAKE_HOME"
+
+type fake struct {
+	home string
+	mark string // NAME=value that commands get
+	out  sync.Mutex
+
+	mu       sync.Mutex
+	serial   int
+	asked    int
+	waiting  map[string]chan json.RawMessage // answers by request id
+	threads  map[string]*fakeThread
+	commands []*exec.Cmd
+}
+
+type fakeThread struct {
+	ID    string     `json:"id"`
+	Cwd   string     `json:"cwd"`
+	Turns []fakeTurn `json:"turns"`
+	At    int64      `json:"at"`
+
+	turn   string
+	cancel context.CancelFunc
+	steer  chan string
+}
+
+type fakeTurn struct {
+	ID     string           `json:"id"`
+	Status string           `json:"status"`
+	At     int64            `json:"at"`
+	Items  []map[string]any `json:"items"`
+}
+
+func runFake() {
+	if slices.Contains(os.Args, "--version") {
+		fmt.Println("codex-cli 0.171.0")
+		return
+	}
+	f := &fake{home: os.Getenv(fakeVar), waiting: map[string]chan json.RawMessage{}, threads: map[string]*fakeThread{}}
+	for _, arg := range os.Args {
+		if v, ok := strings.CutPrefix(arg, "shell_environment_policy.set."); ok {
+			f.mark = strings.ReplaceAll(v, `"`, "")
+		}
+	}
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return // the end of stdin ends the program, whatever runs
+		}
+		var m message
+		if json.Unmarshal(line, &m) != nil {
+			fmt.Fprintln(os.Stderr, "ERROR a line is no JSON")
+			continue
+		}
+		if m.Method == "" {
+			f.mu.Lock()
+			ch := f.waiting[string(m.ID)]
+			f.mu.Unlock()
+			if ch != nil {
+				ch <- line
+			}
+			continue
+		}
+		if len(m.ID) > 0 {
+			f.request(m)
+		}
+	}
+}
+
+func (f *fake) write(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	f.out.Lock()
+	defer f.out.Unlock()
+	_, _ = os.Stdout.Write(append(b, '\n'))
+}
+
+func (f *fake) note(method string, params map[string]any) {
+	f.write(map[string]any{"method": method, "params": params, "emittedAtMs": time.Now().UnixMilli()})
+}
+
+func (f *fake) newID(kind string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.serial++
+	return fmt.Sprintf("%s_%d_%d", kind, os.Getpid(), f.serial)
+}
+
+// request answers a request of the driver.
+func (f *fake) request(m message) {
+	var p struct {
+		ThreadID string  `json:"threadId"`
+		TurnID   string  `json:"turnId"`
+		Expected string  `json:"expectedTurnId"`
+		Cwd      any     `json:"cwd"`
+		Input    []input `json:"input"`
+		Cursor   string  `json:"cursor"`
+		Limit    int     `json:"limit"`
+	}
+	_ = json.Unmarshal(m.Params, &p)
+	answer := func(result any) { f.write(map[string]any{"id": m.ID, "result": result}) }
+	refuse := func(text string) {
+		f.write(map[string]any{"id": m.ID, "error": map[string]any{"code": -32600, "message": text}})
+	}
+	var text []string
+	for _, in := range p.Input {
+		text = append(text, in.Text)
+	}
+	t := f.threads[p.ThreadID]
+	switch m.Method {
+	case "initialize":
+		answer(map[string]any{"userAgent": "fake/0.171.0", "codexHome": f.home, "platformFamily": "unix", "platformOs": "linux"})
+		f.note("configWarning", map[string]any{"summary": "no bubblewrap", "details": nil})
+	case "model/list":
+		answer(map[string]any{"data": []any{map[string]any{"id": "m1", "model": "m1", "displayName": "M1", "isDefault": true, "hidden": false,
+			"inputModalities": []string{"text", "image"}, "supportedReasoningEfforts": []any{map[string]any{"reasoningEffort": "low"}}}}, "nextCursor": nil})
+	case "config/read":
+		answer(map[string]any{"config": map[string]any{"model": nil, "model_provider": nil}})
+	case "account/read":
+		answer(map[string]any{"account": nil, "requiresOpenaiAuth": os.Getenv("CODEX_FAKE_SIGNED_OUT") != ""})
+	case "thread/start":
+		cwd, _ := p.Cwd.(string)
+		answer(f.begin(&fakeThread{Cwd: cwd}))
+	case "thread/resume":
+		if t = f.load(p.ThreadID); t == nil {
+			refuse("no rollout found for thread id " + p.ThreadID)
+			return
+		}
+		answer(f.begin(t))
+	case "thread/fork":
+		if t = f.load(p.ThreadID); t == nil {
+			refuse("no rollout found for thread id " + p.ThreadID)
+			return
+		}
+		answer(f.begin(&fakeThread{Cwd: t.Cwd, Turns: t.Turns}))
+	case "turn/start":
+		id := f.newID("turn")
+		answer(map[string]any{"turn": map[string]any{"id": id, "items": []any{}, "status": "inProgress"}})
+		ctx, cancel := context.WithCancel(context.Background())
+		t.turn, t.cancel, t.steer = id, cancel, make(chan string, 10)
+		go f.turn(ctx, t, id, strings.Join(text, "\n"))
+	case "turn/steer":
+		f.mu.Lock()
+		running := t != nil && t.turn == p.Expected && t.turn != ""
+		if running {
+			t.steer <- strings.Join(text, "\n")
+		}
+		f.mu.Unlock()
+		if !running {
+			refuse("no active turn to steer")
+			return
+		}
+		answer(map[string]any{"turnId": p.Expected})
+	case "turn/interrupt":
+		f.mu.Lock()
+		running := t.turn == p.TurnID
+		f.mu.Unlock()
+		if !running {
+			refuse("no active turn to interrupt")
+			return
+		}
+		answer(map[string]any{})
+		t.cancel()
+	case "thread/backgroundTerminals/clean":
+		f.mu.Lock()
+		for _, c := range f.commands {
+			_ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM)
+		}
+		f.mu.Unlock()
+		answer(map[string]any{})
+	case "thread/list":
+		f.list(p.Cwd, p.Cursor, p.Limit, answer)
+	case "thread/turns/list":
+		f.turns(p.ThreadID, p.Cursor, p.Limit, answer, refuse)
+	default:
+		refuse("unknown method " + m.Method)
+	}
+}
+
+func (f *fake) begin(t *fakeThread) any {
+	if t.ID == "" {
+		t.ID = f.newID("thread")
+	}
+	f.threads[t.ID] = t
+	return map[string]any{"thread": map[string]any{"id": t.ID, "cwd": t.Cwd, "turns": []any{}}, "model": "m1", "reasoningEffort": nil}
+}
+
+func (f *fake) load(id string) *fakeThread {
+	b, err := os.ReadFile(filepath.Join(f.home, filepath.Base(id)+".json"))
+	if err != nil {
+		return nil
+	}
+	var t fakeThread
+	if json.Unmarshal(b, &t) != nil {
+		return nil
+	}
+	return &t
+}
+
+func (f *fake) save(t *fakeThread) {
+	b, _ := json.Marshal(t)
+	name := filepath.Join(f.home, t.ID+".json")
+	_ = os.WriteFile(name+".tmp", b, 0o600)
+	_ = os.Rename(name+".tmp", name)
+}
+
+func (f *fake) list(cwd any, cursor string, limit int, answer func(any)) {
+	names, _ := filepath.Glob(filepath.Join(f.home, "*.json"))
+	var all []*fakeThread
+	for _, n := range names {
+		t := f.load(strings.TrimSuffix(filepath.Base(n), ".json"))
+		if t != nil && (cwd == nil || t.Cwd == cwd) {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *fakeThread) int { return int(b.At - a.At) })
+	from, _ := strconv.Atoi(cursor)
+	data, next := []any{}, any(nil)
+	for i, t := range all[min(from, len(all)):] {
+		if i == limit {
+			next = strconv.Itoa(from + i)
+			break
+		}
+		data = append(data, map[string]any{"id": t.ID, "cwd": t.Cwd, "preview": t.Turns[0].Items[0]["content"].([]any)[0].(map[string]any)["text"],
+			"createdAt": t.Turns[0].At / 1e9, "updatedAt": t.At / 1e9, "model": "m1", "name": nil})
+	}
+	answer(map[string]any{"data": data, "nextCursor": next})
+}
+
+func (f *fake) turns(id, cursor string, limit int, answer func(any), refuse func(string)) {
+	t := f.load(id)
+	if t == nil {
+		refuse("no rollout found for thread id " + id)
+		return
+	}
+	from, _ := strconv.Atoi(cursor)
+	data, next := []any{}, any(nil)
+	for i, turn := range t.Turns[min(from, len(t.Turns)):] {
+		if i == limit {
+			next = strconv.Itoa(from + i)
+			break
+		}
+		data = append(data, map[string]any{"id": turn.ID, "status": turn.Status, "startedAt": turn.At / 1e9, "items": turn.Items})
+	}
+	answer(map[string]any{"data": data, "nextCursor": next})
+}

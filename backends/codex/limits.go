@@ -1,0 +1,44 @@
+package codex
+
+import "time"
+
+const (
+	// startBound is how long the program may take from its start to the
+	// answer to initialize: half a second when nothing else runs.
+	startBound = 40 * time.Second
+	// callBound is how long an answer to a request may take.
+	callBound = 45 * time.Second
+	// probeBound is how long Info may take.
+	probeBound = 25 * time.Second
+	// interruptBound is how long a turn may go on after an interrupt; then
+	// the process is ended.
+	interruptBound = 4 * time.Second
+	// cleanBound is how long the program may take to end what commands left
+	// running; then it is killed from here.
+	cleanBound = 500 * time.Millisecond
+
+	// maxPending is the most requests of the program that wait for an answer.
+	maxPending = 256
+	// maxOpenItems is the most items of a turn that are open at once.
+	maxOpenItems = 1024
+	// maxChildren is the most subagents followed in one turn.
+	maxChildren = 256
+	// maxEdits is the most files of one change that are described.
+	maxEdits = 200
+	// maxNotice is the longest text of a notice, in bytes.
+	maxNotice = 4 << 10
+	// maxModels is the most models that are listed.
+	maxModels = 200
+	// listPage and maxListPage are the default and the largest number of past
+	// conversations on a page, historyPage and maxHistoryPage those of turns.
+	listPage       = 50
+	maxListPage    = 200
+	historyPage    = 20
+	maxHistoryPage = 100
+	// maxHistoryItems is the most items read of one past turn.
+	maxHistoryItems = 2000
+
+	// rateWarn and rateHigh are the percentages of a rate limit whose
+	// crossing is told.
+	rateWarn, rateHigh = 80, 95
+)
