@@ -17,22 +17,43 @@ import (
 	"github.com/polyhost/polyhost/plugins/sdk"
 )
 
-var builtins = map[string]func() agent.Backend{
-	codex.Name: func() agent.Backend { return codex.New() },
-	"demo": func() agent.Backend {
-		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar)}
-	},
+// builtin is an agent of this binary.
+type builtin struct {
+	// open makes the agent's backend, in a plugin's process.
+	open func() agent.Backend
+	// there tells without delay whether the agent's program can be found;
+	// nil is for one that needs none.
+	there func() bool
 }
 
-// Builtins are the names of the built-in agents, sorted.
-func Builtins() []string { return slices.Sorted(maps.Keys(builtins)) }
+var builtins = map[string]builtin{
+	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
+	"demo":     {open: func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} }},
+}
+
+// Builtins are the names of the built-in agents: those whose program is
+// installed, then those that need none, then the rest.
+func Builtins() []string {
+	names := slices.Sorted(maps.Keys(builtins))
+	rank := map[string]int{}
+	for name, b := range builtins {
+		switch {
+		case b.there == nil:
+			rank[name] = 1
+		case !b.there():
+			rank[name] = 2
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank[a] - rank[b] })
+	return names
+}
 
 // ServeBuiltin makes this process the plugin of a built-in agent, until the
 // gateway ends it.
 func ServeBuiltin(name string) error {
-	backend, ok := builtins[name]
+	b, ok := builtins[name]
 	if !ok {
 		return fmt.Errorf("there is no built-in agent %q; there are: %s", name, strings.Join(Builtins(), ", "))
 	}
-	return sdk.Serve(backend())
+	return sdk.Serve(b.open())
 }

@@ -59,6 +59,12 @@ func New() *Backend {
 		}}
 }
 
+// Installed tells whether the program is on the PATH.
+func Installed() bool {
+	_, _, err := program.Find()
+	return err == nil
+}
+
 // start runs the program in dir.
 func (b *Backend) start(ctx context.Context, dir string, heard func(*link, message), lost func(*link, error)) (*link, error) {
 	path, args, env, err := b.find()
