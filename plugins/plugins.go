@@ -13,6 +13,7 @@ import (
 
 	"github.com/polyhost/polyhost/backends/codex"
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/backends/pi"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/plugins/sdk"
 )
@@ -29,6 +30,7 @@ type builtin struct {
 var builtins = map[string]builtin{
 	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
 	"demo":     {open: func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} }},
+	pi.Name:    {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
 }
 
 // Builtins are the names of the built-in agents: those whose program is

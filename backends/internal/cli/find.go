@@ -86,8 +86,8 @@ func number(parts []string, i int) int {
 	return n
 }
 
-// Output runs a program to its end and returns what it wrote to stdout, cut at
-// a bound. The program and all it started are gone when it returns.
+// Output runs a program to its end and returns what it wrote to stdout, or to
+// stderr if that is all it wrote to, cut at a bound. The program and all it started are gone when it returns.
 func Output(ctx context.Context, s Spec) (string, error) {
 	p, err := Start(s)
 	if err != nil {
@@ -108,6 +108,9 @@ func Output(ctx context.Context, s Spec) (string, error) {
 		return "", fmt.Errorf("no end in time: %w", ctx.Err())
 	case p.Code() != 0:
 		return "", errors.New(p.Exit())
+	}
+	if len(b) == 0 {
+		return p.Tail(), errors.Join(err, stopErr)
 	}
 	return string(b), errors.Join(err, stopErr)
 }

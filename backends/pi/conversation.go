@@ -1,0 +1,477 @@
+package pi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/agent/outbox"
+	"github.com/polyhost/polyhost/core/event"
+)
+
+var errBusy = errors.New("a turn is running")
+
+// conversation is one pi session; its process may come and go.
+type conversation struct {
+	b      *Backend
+	o      agent.Open
+	out    *outbox.Outbox
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	life sync.Mutex // held while a process is started
+
+	mu      sync.Mutex
+	closed  bool
+	proc    *process
+	m       *mapper
+	id      string // what resumes it; "" until pi keeps it
+	session string // the id of the running process's session
+	model   string // set on the running process
+	effort  string
+	offered string // tools offered to the running process, as JSON
+	turn    *turn
+}
+
+// turn is a running prompt. Guarded by conversation.mu.
+type turn struct {
+	id        string
+	cancelled bool
+	sent      bool           // pi has the prompt
+	runs      bool           // pi said that it works on it
+	heard     int            // user messages that pi took
+	steers    []string       // messages that pi has and did not take yet
+	early     []agent.Prompt // steering messages from before pi worked
+	dialogs   map[string]*openDialog
+	timers    []*time.Timer
+	retry     *time.Timer // ends the turn unless pi tries again
+}
+
+// openDialog waits for the gateway's answer.
+type openDialog struct {
+	ask     string // permission, call, or the method of somebody's dialog
+	call    string
+	options []string
+}
+
+func newConversation(b *Backend, o agent.Open) *conversation {
+	c := &conversation{b: b, o: o, out: outbox.New()}
+	if !o.Fork {
+		c.id = o.Resume
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// run starts a process and waits until it is ready; the caller holds life.
+func (c *conversation) run(ctx context.Context) error {
+	c.mu.Lock()
+	id, closed := c.id, c.closed
+	c.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	var args []string
+	switch {
+	case id != "":
+		args = []string{"--session", id}
+	case c.o.Fork:
+		args = []string{"--fork", c.o.Resume}
+	}
+	p, err := c.b.start(c.o.Dirs[0], args...)
+	if err != nil {
+		return err
+	}
+	m := newMapper(c.o.Dirs, strings.ToLower(rand.Text()[:10]))
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return errors.Join(errClosed, p.kill())
+	}
+	c.proc, c.m, c.session, c.model, c.effort, c.offered = p, m, "", "", "", ""
+	c.wg.Go(func() { c.listen(p, m) })
+	c.mu.Unlock()
+	r, err := p.ask(ctx, object{"type": "get_state"})
+	if err != nil {
+		if id != "" || c.o.Fork {
+			err = fmt.Errorf("the conversation %s cannot be resumed: %w", c.o.Resume, err)
+		}
+		return errors.Join(err, p.kill())
+	}
+	var s state
+	if err := json.Unmarshal(r.Data, &s); err != nil || s.SessionID == "" {
+		return errors.Join(errors.New("pi does not tell its session"), p.kill())
+	}
+	c.mu.Lock()
+	c.session = s.SessionID
+	c.mu.Unlock()
+	if id != "" {
+		return c.out.Put(ctx, agent.Frame{Kind: agent.ConversationID, Text: s.SessionID})
+	}
+	return nil
+}
+
+// Prompt begins a turn.
+func (c *conversation) Prompt(_ context.Context, p agent.Prompt) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return errClosed
+	case c.turn != nil:
+		return errBusy
+	}
+	t := &turn{id: p.Turn, dialogs: map[string]*openDialog{}}
+	c.turn = t
+	c.wg.Go(func() { c.begin(t, p) })
+	return nil
+}
+
+// begin gets a process, its settings and the prompt to pi.
+func (c *conversation) begin(t *turn, p agent.Prompt) {
+	ctx, cancel := context.WithTimeout(c.ctx, startWait)
+	defer cancel()
+	c.life.Lock()
+	c.mu.Lock()
+	proc := c.proc
+	c.mu.Unlock()
+	var err error
+	if proc == nil {
+		if err = c.run(ctx); err == nil {
+			c.mu.Lock()
+			proc = c.proc
+			c.mu.Unlock()
+		}
+	}
+	c.life.Unlock()
+	if err == nil && proc == nil {
+		err = errEnded // it died again
+	}
+	if err == nil {
+		err = c.configure(ctx, proc, p)
+	}
+	c.mu.Lock()
+	stop := t.cancelled || c.turn != t
+	t.sent = !stop
+	c.mu.Unlock()
+	switch {
+	case stop:
+		c.end(t, event.TurnCancelled, nil)
+		return
+	case err == nil:
+		text, images := spell(c.o.Dirs, p)
+		command := object{"type": "prompt", "message": text}
+		if len(images) > 0 {
+			command["images"] = images
+		}
+		_, err = proc.ask(ctx, command)
+	}
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		c.end(t, event.TurnFailed, failure(no.text))
+	case errors.Is(err, errEnded) && proc != nil:
+		// listen tells it, with what was open.
+	case err != nil:
+		e := failure(err.Error())
+		if e.Code == codeAgent || errors.Is(err, errEnded) {
+			e.Code = codeDied
+		}
+		c.end(t, event.TurnFailed, e)
+	default:
+		c.mu.Lock()
+		stop := t.cancelled
+		c.mu.Unlock()
+		if stop {
+			c.abort(proc)
+		} else if strings.HasPrefix(p.Text, "/") {
+			c.settled(ctx, proc, t)
+		}
+	}
+}
+
+// settled ends the turn of a command that pi carried out without its model.
+func (c *conversation) settled(ctx context.Context, p *process, t *turn) {
+	r, err := p.ask(ctx, object{"type": "get_state"})
+	if err != nil {
+		return // its end is told by others
+	}
+	var s struct {
+		Streaming bool `json:"isStreaming"`
+	}
+	c.mu.Lock()
+	runs := t.runs
+	c.mu.Unlock()
+	if json.Unmarshal(r.Data, &s) == nil && !s.Streaming && !runs {
+		c.end(t, event.TurnComplete, nil)
+	}
+}
+
+// toolsCommand is the command of the gate that offers tools.
+const toolsCommand = "polyhost-tools"
+
+// configure brings model, effort and offered tools up to date.
+func (c *conversation) configure(ctx context.Context, p *process, prompt agent.Prompt) error {
+	settings := prompt.Settings
+	if settings.Model == "" {
+		settings.Model = c.o.Settings.Model
+	}
+	if settings.Effort == "" {
+		settings.Effort = c.o.Settings.Effort
+	}
+	provider, model, effort := describeSettings(settings)
+	offer := []event.ClientTool{}
+	for _, t := range slices.Concat(c.o.Tools, prompt.Tools) {
+		if !slices.ContainsFunc(offer, func(have event.ClientTool) bool { return have.Name == t.Name }) {
+			offer = append(offer, t)
+		}
+	}
+	tools, err := json.Marshal(offer)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	newModel, newEffort := settings.Model != c.model && model != "", effort != c.effort && effort != ""
+	newTools := string(tools) != c.offered && (len(offer) > 0 || c.offered != "")
+	c.mu.Unlock()
+	if newModel {
+		if provider == "" {
+			return &refusal{fmt.Sprintf("400 %q names no model: it is PROVIDER/MODEL", model)}
+		}
+		if _, err := p.ask(ctx, object{"type": "set_model", "provider": provider, "modelId": model}); err != nil {
+			return err
+		}
+	}
+	if newEffort {
+		if _, err := p.ask(ctx, object{"type": "set_thinking_level", "level": effort}); err != nil {
+			return err
+		}
+	}
+	if newTools {
+		if _, err := p.ask(ctx, object{"type": "prompt", "message": "/" + toolsCommand + " " + string(tools)}); err != nil {
+			return fmt.Errorf("offer clients' tools: %w", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if newModel {
+		c.model = settings.Model
+	}
+	if newEffort {
+		c.effort = effort
+	}
+	if newTools {
+		c.offered = string(tools)
+	}
+	return nil
+}
+
+// Steer hands a message to the running turn, or keeps it until pi works on it.
+func (c *conversation) Steer(ctx context.Context, p agent.Prompt) error {
+	c.mu.Lock()
+	t, proc := c.turn, c.proc
+	switch {
+	case t != nil && len(t.steers)+len(t.early) >= maxSteers:
+		c.mu.Unlock()
+		return errors.New("too many steering messages wait")
+	case t == nil || t.cancelled || t.runs && proc == nil:
+		c.mu.Unlock()
+		return c.out.Put(ctx, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
+	}
+	defer c.mu.Unlock()
+	if !t.runs {
+		t.early = append(t.early, p)
+		return nil
+	}
+	return c.steer(t, proc, p)
+}
+
+// steer sends a message to pi; the caller holds mu.
+func (c *conversation) steer(t *turn, proc *process, p agent.Prompt) error {
+	text, images := spell(c.o.Dirs, p)
+	command := object{"type": "steer", "message": text}
+	if len(images) > 0 {
+		command["images"] = images
+	}
+	wait, err := proc.send(command)
+	if err != nil {
+		return err
+	}
+	t.steers = append(t.steers, p.Message)
+	c.wg.Go(func() {
+		if _, err := wait(c.ctx); err == nil {
+			return
+		}
+		c.mu.Lock()
+		i := slices.Index(t.steers, p.Message)
+		if i >= 0 {
+			t.steers = slices.Delete(t.steers, i, i+1)
+		}
+		c.mu.Unlock()
+		if i >= 0 {
+			_ = c.out.Put(c.ctx, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
+		}
+	})
+	return nil
+}
+
+// Interrupt stops the running turn.
+func (c *conversation) Interrupt(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, p := c.turn, c.proc
+	if t == nil || t.cancelled || c.closed {
+		return nil
+	}
+	t.cancelled = true
+	// pi ends nothing while a dialog is open.
+	for id := range t.dialogs {
+		delete(t.dialogs, id)
+		if p != nil {
+			_ = p.tell(object{"type": "extension_ui_response", "id": id, "cancelled": true})
+		}
+	}
+	if t.sent && p != nil {
+		c.wg.Go(func() { c.abort(p) })
+	}
+	c.after(t, stopWait, func() {
+		c.mu.Lock()
+		stuck := c.turn == t
+		c.mu.Unlock()
+		if stuck {
+			c.drop()
+			c.end(t, event.TurnCancelled, nil)
+		}
+	})
+	return nil
+}
+
+// abort asks pi to stop; what comes of it are events.
+func (c *conversation) abort(p *process) {
+	ctx, cancel := context.WithTimeout(c.ctx, stopWait)
+	defer cancel()
+	_, _ = p.ask(ctx, object{"type": "abort"})
+}
+
+// after runs f later, in a goroutine that Close waits for, unless the turn has
+// ended. The caller holds mu.
+func (c *conversation) after(t *turn, d time.Duration, f func()) *time.Timer {
+	c.wg.Add(1)
+	timer := time.AfterFunc(d, func() {
+		defer c.wg.Done()
+		f()
+	})
+	t.timers = append(t.timers, timer)
+	return timer
+}
+
+// stopTimer is for the timers of after.
+func (c *conversation) stopTimer(t *time.Timer) {
+	if t != nil && t.Stop() {
+		c.wg.Done()
+	}
+}
+
+// drop ends the process without waiting for what it says.
+func (c *conversation) drop() {
+	c.mu.Lock()
+	p := c.proc
+	c.proc = nil
+	c.mu.Unlock()
+	if p != nil {
+		_ = p.kill()
+	}
+}
+
+// end is the turn's last word, said once.
+func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) {
+	c.mu.Lock()
+	if c.turn != t {
+		c.mu.Unlock()
+		return
+	}
+	c.turn = nil
+	for _, timer := range t.timers {
+		c.stopTimer(timer)
+	}
+	if t.cancelled {
+		status, e = event.TurnCancelled, nil
+	}
+	var frames []agent.Frame
+	for id := range t.dialogs {
+		frames = append(frames, agent.Frame{Kind: agent.Withdrawn, Request: id})
+	}
+	for _, m := range t.steers {
+		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: m})
+	}
+	if t.runs && c.id == "" && c.session != "" && c.m.answered() {
+		c.id = c.session
+		frames = append(frames, agent.Frame{Kind: agent.ConversationID, Text: c.id})
+	}
+	for _, p := range t.early {
+		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
+	}
+	left := len(t.steers) > 0
+	c.mu.Unlock()
+	if left {
+		c.drop() // it would take the messages into the next turn
+	}
+	_ = c.out.Put(c.ctx, append(frames, agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e})...)
+}
+
+// Answer settles a dialog.
+func (c *conversation) Answer(_ context.Context, a agent.Answer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == nil || c.proc == nil || c.turn.dialogs[a.Request] == nil {
+		return nil // it was settled, or its turn is over
+	}
+	d := c.turn.dialogs[a.Request]
+	delete(c.turn.dialogs, a.Request)
+	if d.ask == "permission" {
+		c.m.decided(d.call, a.Resolution)
+	}
+	reply := object{"type": "extension_ui_response", "id": a.Request}
+	if answer := d.answerTo(a.Resolution); answer != nil {
+		maps.Copy(reply, answer)
+	} else {
+		reply["cancelled"] = true
+	}
+	return c.proc.tell(reply)
+}
+
+// Recv returns the next frames.
+func (c *conversation) Recv(ctx context.Context) ([]agent.Frame, error) { return c.out.Recv(ctx) }
+
+// Close ends the conversation and its process tree.
+func (c *conversation) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	p, t := c.proc, c.turn
+	c.turn = nil
+	if t != nil {
+		for _, timer := range t.timers {
+			c.stopTimer(timer)
+		}
+	}
+	c.mu.Unlock()
+	c.cancel()
+	c.out.Close(io.EOF)
+	var err error
+	if p != nil {
+		err = p.close()
+	}
+	c.wg.Wait()
+	c.b.forget(c)
+	return err
+}

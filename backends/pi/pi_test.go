@@ -1,0 +1,295 @@
+package pi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeVar) != "" && (slices.Contains(os.Args, "--mode") || slices.Contains(os.Args, "--version")) {
+		os.Exit(runFake())
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Setenv(Program.Var, self)
+	}
+	var kept string
+	if err == nil {
+		kept, err = os.MkdirTemp("", "polyhost-pi-test-")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Setenv(fakeVar, "1")
+	os.Setenv("PI_CODING_AGENT_DIR", kept)
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	_ = os.RemoveAll(kept)
+	os.Exit(code)
+}
+
+var scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there", Long: "long", Slow: "sleep",
+	Fail: "fail 400 the disk is full", FailWant: "the disk is full", Ask: "ask",
+	Exec:       func(command string) string { return "run " + command },
+	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	c := scripted
+	c.Past = c.Remember(func(*testing.T) agent.Backend { return &Backend{} })
+	contract.Run(t, func(*testing.T) agent.Backend { return &Backend{} }, c)
+}
+
+type talk struct {
+	agent.Conversation
+	t   *testing.T
+	dir string
+	ctx context.Context
+}
+
+func open(t *testing.T, o agent.Open) *talk {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	b := &Backend{}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.Dirs == nil {
+		o.Dirs = []string{t.TempDir()}
+	}
+	c, err := b.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &talk{c, t, o.Dirs[0], ctx}
+}
+
+// turn plays a prompt, allows what is asked, and returns all frames of it.
+func (k *talk) turn(p agent.Prompt) (all []agent.Frame) {
+	k.t.Helper()
+	p.Turn = "t"
+	if err := k.Prompt(k.ctx, p); err != nil {
+		k.t.Fatal(err)
+	}
+	for {
+		frames, err := k.Recv(k.ctx)
+		if err != nil {
+			k.t.Fatalf("%v after %+v", err, all)
+		}
+		for _, f := range frames {
+			all = append(all, f)
+			switch f.Kind {
+			case agent.Permission:
+				_ = k.Answer(k.ctx, agent.Answer{Request: f.Request, Resolution: event.Resolution{Outcome: event.Allowed}})
+			case agent.TurnEnd:
+				return all
+			}
+		}
+	}
+}
+
+func pick(frames []agent.Frame, kind agent.FrameKind) []agent.Frame {
+	return slices.DeleteFunc(slices.Clone(frames), func(f agent.Frame) bool { return f.Kind != kind })
+}
+
+func said(frames []agent.Frame) (s string) {
+	for _, f := range pick(frames, agent.TextDelta) {
+		s += f.Text
+	}
+	return s
+}
+
+func end(frames []agent.Frame) agent.Frame { return frames[len(frames)-1] }
+
+func TestErrorsAreToldAsWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	k := open(t, agent.Open{})
+	for text, code := range map[string]string{
+		"400 bad thing":               codeBadRequest,
+		"401 no":                      codeAuth,
+		"400 prompt is too long: 300": codeOverflow,
+		"529 overloaded":              codeOverloaded,
+		"something else":              codeAgent,
+		"terminated":                  codeCutStream,
+		"429 slow down":               codeRateLimited,
+	} {
+		frames := k.turn(agent.Prompt{Text: "fail " + text})
+		e := end(frames)
+		if e.Status != event.TurnFailed || e.Error == nil || e.Error.Code != code || e.Error.Message != text {
+			t.Errorf("%q: %+v", text, e.Error)
+		}
+		retries := pick(frames, agent.Notice)
+		if again := strings.HasPrefix(text, "5"); again != (len(retries) == 1 && retries[0].Notice.Code == "retry") {
+			t.Errorf("%q: notices %+v", text, retries)
+		}
+	}
+	if got := said(k.turn(agent.Prompt{Text: "say on"})); got != "on" {
+		t.Errorf("afterwards it says %q", got)
+	}
+}
+
+func TestADeathIsToldAndTheNextPromptGoesOn(t *testing.T) {
+	t.Parallel()
+	k := open(t, agent.Open{})
+	first := k.turn(agent.Prompt{Text: "say one"})
+	ids := pick(first, agent.ConversationID)
+	if len(ids) != 1 {
+		t.Fatalf("ids %+v", ids)
+	}
+	e := end(k.turn(agent.Prompt{Text: "die"})).Error
+	if e == nil || e.Code != codeDied || !strings.Contains(e.Message, "exit status 7") || !strings.Contains(e.Message, "out of memory") {
+		t.Errorf("%+v", e)
+	}
+	again := k.turn(agent.Prompt{Text: "say two"})
+	if said(again) != "two" || len(pick(again, agent.ConversationID)) != 1 || pick(again, agent.ConversationID)[0].Text != ids[0].Text {
+		t.Errorf("after the death %+v", again)
+	}
+}
+
+func TestAPiThatDoesNotStopIsEnded(t *testing.T) {
+	t.Parallel()
+	t.Run("deaf", func(t *testing.T) {
+		self, _ := os.Executable()
+		wrapper := filepath.Join(t.TempDir(), "pi")
+		if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nPI_FAKE_DEAF=1 exec "+self+" \"$@\"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		b := &Backend{path: wrapper}
+		t.Cleanup(func() { _ = b.Close() })
+		c, err := b.Open(t.Context(), agent.Open{Dirs: []string{t.TempDir()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &talk{c, t, "", t.Context()}
+		if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t", Text: "long"}); err != nil {
+			t.Fatal(err)
+		}
+		for begun := false; ; {
+			frames, err := k.Recv(k.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !begun {
+				begun = true
+				if err := k.Interrupt(k.ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if f := end(frames); f.Kind == agent.TurnEnd {
+				if f.Status != event.TurnCancelled {
+					t.Errorf("%+v", f)
+				}
+				break
+			}
+		}
+		if got := said(k.turn(agent.Prompt{Text: "say again"})); got != "again" {
+			t.Errorf("then it says %q", got)
+		}
+	})
+}
+
+func TestSettingsToolsImagesAndNoise(t *testing.T) {
+	t.Parallel()
+	k := open(t, agent.Open{})
+	picture := event.Attachment{Kind: event.AttachImage, MIME: "image/png", Data: []byte{1}}
+	frames := k.turn(agent.Prompt{Text: "images", Attachments: []event.Attachment{picture}, Settings: event.Settings{Model: "stub/stub-small", Effort: "high"}})
+	if got := said(frames); got != "1 images for stub-small at high" {
+		t.Errorf("says %q", got)
+	}
+	if e := end(k.turn(agent.Prompt{Text: "say x", Settings: event.Settings{Model: "stub/nonsense"}})); e.Error == nil || !strings.Contains(e.Error.Message, "not found") {
+		t.Errorf("an unknown model: %+v", e)
+	}
+	frames = k.turn(agent.Prompt{Text: "garbage\nthink so hard\nsay on"})
+	if got := said(frames); got != "on" || len(pick(frames, agent.ReasoningDelta)) != 2 {
+		t.Errorf("after noise %q, %+v", got, pick(frames, agent.ReasoningDelta))
+	}
+	if n := pick(frames, agent.Notice); len(n) != 1 || n[0].Notice.Code != "truncated" {
+		t.Errorf("notices %+v", n)
+	}
+	if e := end(k.turn(agent.Prompt{Text: "/nothing"})); e.Status != event.TurnComplete {
+		t.Errorf("a command of pi's own: %+v", e)
+	}
+	use := pick(k.turn(agent.Prompt{Text: "say a\nsay b"}), agent.Usage)
+	if len(use) != 2 || use[0].Usage.Input != 10 || use[0].Usage.CostUSD != 0.5 || use[0].Usage.Model != "stub/stub-small" {
+		t.Errorf("usage %+v", use)
+	}
+}
+
+func TestAWriteShowsItsDiffBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	k := open(t, agent.Open{})
+	if err := os.WriteFile(filepath.Join(k.dir, "a.txt"), []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	frames := k.turn(agent.Prompt{Text: "write a.txt"})
+	asked, ended := pick(frames, agent.Permission), pick(frames, agent.ToolEnd)
+	if len(asked) != 1 || len(asked[0].Tool.Edits) != 1 || !strings.Contains(asked[0].Tool.Edits[0].Patch, "-old\n+new\n") ||
+		asked[0].Tool.Tag != event.TagWrite || asked[0].Tool.Paths[0] != "a.txt" {
+		t.Errorf("asked %+v", asked)
+	}
+	if len(ended) != 1 || len(ended[0].Result.Edits) != 1 || ended[0].Result.Failed {
+		t.Errorf("ended %+v", ended)
+	}
+	if b, _ := os.ReadFile(filepath.Join(k.dir, "a.txt")); string(b) != "new\n" {
+		t.Errorf("the file has %q", b)
+	}
+}
+
+func TestAConversationThatIsNotThereIsNotResumed(t *testing.T) {
+	t.Parallel()
+	b := &Backend{}
+	t.Cleanup(func() { _ = b.Close() })
+	_, err := b.Open(t.Context(), agent.Open{Dirs: []string{t.TempDir()}, Resume: "none"})
+	if err == nil || !strings.Contains(err.Error(), "none cannot be resumed") || !strings.Contains(err.Error(), "No session found") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestInfoSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	info, err := (&Backend{}).infoAndClose(t)
+	if err != nil || info.Version != "0.73.1" || len(info.Models) != 2 || info.Models[0].ID != "stub/stub-large" || !info.Models[0].Images ||
+		len(info.Commands) != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	old := filepath.Join(t.TempDir(), "pi")
+	if err := os.WriteFile(old, []byte("#!/bin/sh\necho 0.1.0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, code := range map[string]string{"/nowhere/pi": agent.ProblemMissing, old: agent.ProblemTooOld, "/bin/false": agent.ProblemBroken} {
+		_, err := (&Backend{path: path}).infoAndClose(t)
+		var p *agent.Problem
+		if !errors.As(err, &p) || p.Code != code || !strings.Contains(p.Fix, "npm install") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func (b *Backend) infoAndClose(t *testing.T) (agent.Info, error) {
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return b.Info(ctx)
+}
