@@ -1,0 +1,297 @@
+// Package claude drives Claude Code: one process a conversation, which speaks
+// JSON lines both ways on its standard streams.
+//
+// Three things share these lines: the conversation (prompts in; the model's
+// stream, whole messages, results of calls and ends of turns out), and requests
+// in both directions, such as the CLI's question whether a call may run. The
+// mapper turns what comes into frames; the conversation owns the process.
+//
+// The CLI is started so that it asks, and the gateway's policy decides: its own
+// rules are not written, its suggestions for lasting ones are not taken. One
+// turn of the gateway may be several of the CLI's, when messages came in
+// meanwhile or subagents work in the background. A process that dies ends its
+// turn; the next prompt resumes the conversation in a new one.
+package claude
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/lines"
+)
+
+var program = cli.Program{
+	Title:   "Claude Code",
+	Name:    "claude",
+	Var:     "POLYHOST_CLAUDE",
+	Install: "npm install -g @anthropic-ai/claude-code",
+	Oldest:  "2.0.0",
+}
+
+// inherit are the variables that the CLI reads beside the usual ones.
+var inherit = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "API_TIMEOUT_MS", "MAX_THINKING_TOKENS", "BASH_*"}
+
+// quiet turns off updates and everything that is not the conversation.
+var quiet = []string{"DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+
+// Backend is Claude Code. The zero value is ready to use.
+type Backend struct {
+	// Path and Args are the program, in place of the one on the PATH.
+	Path string
+	Args []string
+	// Env are NAME=value settings for the program.
+	Env []string
+	// Log gets what is of interest to operators; nil discards it.
+	Log *slog.Logger
+
+	mu     sync.Mutex
+	open   map[*conversation]struct{}
+	closed bool
+}
+
+// New returns the backend that runs the program on the PATH.
+func New() *Backend { return &Backend{} }
+
+// spec is what all processes of the CLI have in common.
+func (b *Backend) spec() (cli.Spec, error) {
+	path, args := b.Path, b.Args
+	if path == "" {
+		var err error
+		if path, args, err = program.Find(); err != nil {
+			return cli.Spec{}, err
+		}
+	}
+	env := slices.Concat(quiet, b.Env)
+	if os.Getenv("CLAUDE_CODE_MAX_RETRIES") == "" {
+		env = append([]string{"CLAUDE_CODE_MAX_RETRIES=" + maxRetries}, env...)
+	}
+	return cli.Spec{Path: path, Args: slices.Clone(args), Env: env, Inherit: inherit, Log: b.Log}, nil
+}
+
+// config is the folder where the CLI keeps conversations.
+func (b *Backend) config() string {
+	for _, name := range []string{"CLAUDE_CONFIG_DIR", "HOME"} {
+		dir := os.Getenv(name)
+		for _, v := range b.Env {
+			if value, ok := cutName(v, name); ok {
+				dir = value
+			}
+		}
+		switch {
+		case dir == "":
+		case name == "HOME":
+			return filepath.Join(dir, ".claude")
+		default:
+			return dir
+		}
+	}
+	return ""
+}
+
+func cutName(setting, name string) (string, bool) {
+	if len(setting) > len(name) && setting[:len(name)] == name && setting[len(name)] == '=' {
+		return setting[len(name)+1:], true
+	}
+	return "", false
+}
+
+// initialized is the CLI's answer to the first request.
+type initialized struct {
+	Commands []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		Hint        string `json:"argumentHint"`
+	} `json:"commands"`
+	Models []struct {
+		Value       string   `json:"value"`
+		Name        string   `json:"displayName"`
+		Description string   `json:"description"`
+		Efforts     []string `json:"supportedEffortLevels"`
+		Thinking    bool     `json:"supportsAdaptiveThinking"`
+	} `json:"models"`
+	Account struct {
+		TokenSource  string `json:"tokenSource"`
+		APIKeySource string `json:"apiKeySource"`
+		Provider     string `json:"apiProvider"`
+		Email        string `json:"email"`
+	} `json:"account"`
+	Version string `json:"claude_code_version"`
+}
+
+// Info starts the CLI for a moment and asks what it has.
+func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
+	info := agent.Info{
+		Name: "claude", Title: "Claude Code", Description: "Anthropic's coding agent",
+		Capabilities: agent.Capabilities{
+			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
+			Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Background: true, Compact: true,
+		},
+		Tools: tools(),
+	}
+	s, err := b.spec()
+	if err != nil {
+		return agent.Info{}, err
+	}
+	short, cancel := context.WithTimeout(ctx, versionBound)
+	defer cancel()
+	if info.Version, err = program.Version(short, s); err != nil {
+		return agent.Info{}, err
+	}
+	dir, err := os.MkdirTemp("", "polyhost-claude-")
+	if err != nil {
+		return agent.Info{}, fmt.Errorf("make a folder to start Claude Code in: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	answer, err := b.probe(ctx, s, dir)
+	if err != nil {
+		return agent.Info{}, err
+	}
+	for _, m := range answer.Models {
+		info.Models = append(info.Models, agent.Model{ID: m.Value, Name: m.Name, Provider: "anthropic", Reasoning: m.Thinking, Images: true})
+		for _, e := range m.Efforts {
+			if !slices.Contains(info.Efforts, e) {
+				info.Efforts = append(info.Efforts, e)
+			}
+		}
+	}
+	for _, c := range answer.Commands {
+		info.Commands = append(info.Commands, agent.Command{Name: c.Name, Description: c.Description, Hint: c.Hint})
+	}
+	if a := answer.Account; a.Email == "" && (a.TokenSource == "" || a.TokenSource == "none") && (a.APIKeySource == "" || a.APIKeySource == "none") &&
+		(a.Provider == "" || a.Provider == "firstParty") {
+		info.Problems = append(info.Problems, agent.Problem{Code: agent.ProblemSignedOut, Message: "Claude Code is not signed in", Fix: "claude auth login"})
+	}
+	return info, nil
+}
+
+// probe starts the CLI, asks it the first request and ends it.
+func (b *Backend) probe(ctx context.Context, s cli.Spec, dir string) (initialized, error) {
+	s.Args = append(s.Args, streamArgs...)
+	s.Args = append(s.Args, "--no-session-persistence", "--strict-mcp-config")
+	s.Dir = dir
+	p, err := cli.Start(s)
+	if err != nil {
+		return initialized{}, broken(err.Error())
+	}
+	defer p.Release()
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = p.Kill() })
+	defer stop()
+	defer func() { _ = p.Close() }()
+	_ = p.Write(control("probe", map[string]any{"subtype": "initialize"}))
+	for {
+		line, err := p.Next()
+		if errors.Is(err, lines.ErrTooLong) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		var r record
+		var c controlResponse
+		if json.Unmarshal(line, &r) != nil || r.Type != "control_response" || json.Unmarshal(r.Response, &c) != nil || c.RequestID != "probe" {
+			continue
+		}
+		var answer initialized
+		if c.Subtype != "success" || json.Unmarshal(c.Response, &answer) != nil {
+			return initialized{}, broken(words(c.Error, "its answer makes no sense"))
+		}
+		return answer, nil
+	}
+	if ctx.Err() != nil {
+		return initialized{}, broken("it does not answer in time")
+	}
+	<-p.Done()
+	return initialized{}, broken(p.Exit())
+}
+
+func broken(why string) *agent.Problem {
+	return &agent.Problem{Code: agent.ProblemBroken, Message: "Claude Code does not start: " + why, Fix: program.Install}
+}
+
+func tools() (list []agent.ToolInfo) {
+	for _, name := range []string{"Bash", "Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "WebFetch", "WebSearch", "Agent"} {
+		list = append(list, agent.ToolInfo{Name: name, Tag: tags[name]})
+	}
+	return list
+}
+
+// Open starts the CLI and waits for its first answer.
+func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, error) {
+	if len(o.Dirs) == 0 || slices.ContainsFunc(o.Dirs, func(d string) bool { return !filepath.IsAbs(d) }) {
+		return nil, errors.New("Claude Code needs absolute working directories")
+	}
+	c, err := newConversation(b, o)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		if b.open == nil {
+			b.open = map[*conversation]struct{}{}
+		}
+		b.open[c] = struct{}{}
+	}
+	b.mu.Unlock()
+	if closed {
+		err = errors.New("the agent is closed")
+	} else {
+		err = c.first(ctx)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends all conversations and their processes.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	var all []*conversation
+	for c := range b.open {
+		all = append(all, c)
+	}
+	b.mu.Unlock()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, c := range all {
+		wg.Go(func() { errs[i] = c.Close() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (b *Backend) forget(c *conversation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, c)
+}
+
+func (b *Backend) log() *slog.Logger {
+	if b.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return b.Log
+}
+
+// permissionMode is the CLI's mode: it plans, or it asks.
+func permissionMode(m event.Mode) string {
+	if m == event.ModePlan {
+		return "plan"
+	}
+	return "default"
+}

@@ -1,0 +1,32 @@
+package claude
+
+import "time"
+
+const (
+	// startBound is how long the CLI may take to answer its first request;
+	// a loaded machine needs ten seconds.
+	startBound = 60 * time.Second
+	// versionBound is how long it may take to tell its version.
+	versionBound = 20 * time.Second
+	// interruptBound is how long an interrupted turn may take to end before
+	// the CLI is stopped.
+	interruptBound = 4 * time.Second
+	// followBound is how long the CLI may take, once the last background
+	// subagent of a turn has ended, to go on with the turn.
+	followBound = 5 * time.Second
+	// maxRetries is how often the CLI tries a failed model call again, with
+	// growing pauses: about a minute in all.
+	maxRetries = "5"
+	// maxEdit is the largest text, in bytes, that an edit carries and that
+	// is compared line by line.
+	maxEdit = 256 << 10
+	// maxAttachment is the largest attachment in bytes; the model's own
+	// bound for an image is smaller.
+	maxAttachment = 20 << 20
+	// maxTitle is the longest title of a call in bytes.
+	maxTitle = 200
+	// maxTasks is how many steps of a plan are kept.
+	maxTasks = 200
+	// maxCalls is how many calls of one turn are remembered at a time.
+	maxCalls = 10_000
+)
