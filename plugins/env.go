@@ -14,7 +14,7 @@ var providers = []string{"ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZU
 // beside the usual ones; a name that ends in * is a prefix.
 var builtinEnv = map[string][]string{
 	"demo":   {demo.KeepVar},
-	"claude": {"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*"},
+	"claude": {"POLYHOST_CLAUDE*", "ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*"},
 	"codex":  {"OPENAI_*", "CODEX_*"},
 	"acp":    append([]string{"CLAUDE_*", "CODEX_*", "OPENCODE_*"}, providers...),
 	"pi":     append([]string{"PI_*"}, providers...),

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/backends/claude"
 	"github.com/polyhost/polyhost/backends/codex"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/backends/pi"
@@ -28,9 +29,10 @@ type builtin struct {
 }
 
 var builtins = map[string]builtin{
-	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
-	"demo":     {open: func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} }},
-	pi.Name:    {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
+	claude.Name: {open: func() agent.Backend { return claude.New() }, there: claude.Installed},
+	codex.Name:  {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
+	"demo":      {open: func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} }},
+	pi.Name:     {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
 }
 
 // Builtins are the names of the built-in agents: those whose program is

@@ -30,6 +30,9 @@ import (
 	"github.com/polyhost/polyhost/core/lines"
 )
 
+// Name is the backend's name.
+const Name = "claude"
+
 var program = cli.Program{
 	Title:   "Claude Code",
 	Name:    "claude",
@@ -62,6 +65,12 @@ type Backend struct {
 // New returns the backend that runs the program on the PATH.
 func New() *Backend { return &Backend{} }
 
+// Installed tells without delay whether the program can be found.
+func Installed() bool {
+	_, _, err := program.Find()
+	return err == nil
+}
+
 // spec is what all processes of the CLI have in common.
 func (b *Backend) spec() (cli.Spec, error) {
 	path, args := b.Path, b.Args
@@ -76,33 +85,6 @@ func (b *Backend) spec() (cli.Spec, error) {
 		env = append([]string{"CLAUDE_CODE_MAX_RETRIES=" + maxRetries}, env...)
 	}
 	return cli.Spec{Path: path, Args: slices.Clone(args), Env: env, Inherit: inherit, Log: b.Log}, nil
-}
-
-// config is the folder where the CLI keeps conversations.
-func (b *Backend) config() string {
-	for _, name := range []string{"CLAUDE_CONFIG_DIR", "HOME"} {
-		dir := os.Getenv(name)
-		for _, v := range b.Env {
-			if value, ok := cutName(v, name); ok {
-				dir = value
-			}
-		}
-		switch {
-		case dir == "":
-		case name == "HOME":
-			return filepath.Join(dir, ".claude")
-		default:
-			return dir
-		}
-	}
-	return ""
-}
-
-func cutName(setting, name string) (string, bool) {
-	if len(setting) > len(name) && setting[:len(name)] == name && setting[len(name)] == '=' {
-		return setting[len(name)+1:], true
-	}
-	return "", false
 }
 
 // initialized is the CLI's answer to the first request.
@@ -131,7 +113,7 @@ type initialized struct {
 // Info starts the CLI for a moment and asks what it has.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	info := agent.Info{
-		Name: "claude", Title: "Claude Code", Description: "Anthropic's coding agent",
+		Name: Name, Title: "Claude Code", Description: "Anthropic's coding agent",
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
 			Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Background: true, Compact: true,
@@ -230,12 +212,9 @@ func tools() (list []agent.ToolInfo) {
 // Open starts the CLI and waits for its first answer.
 func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, error) {
 	if len(o.Dirs) == 0 || slices.ContainsFunc(o.Dirs, func(d string) bool { return !filepath.IsAbs(d) }) {
-		return nil, errors.New("Claude Code needs absolute working directories")
+		return nil, errors.New("working directories must be absolute")
 	}
-	c, err := newConversation(b, o)
-	if err != nil {
-		return nil, err
-	}
+	c := newConversation(b, o)
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
@@ -245,6 +224,7 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		b.open[c] = struct{}{}
 	}
 	b.mu.Unlock()
+	var err error
 	if closed {
 		err = errors.New("the agent is closed")
 	} else {

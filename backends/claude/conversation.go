@@ -44,11 +44,11 @@ type conversation struct {
 	following *time.Timer
 }
 
-func newConversation(b *Backend, o agent.Open) (*conversation, error) {
+func newConversation(b *Backend, o agent.Open) *conversation {
 	c := &conversation{backend: b, open: o, out: outbox.New(), m: newMapper(o.Dirs), settings: o.Settings,
 		controls: map[string]func(controlResponse){}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	return c, nil
+	return c
 }
 
 // change runs f under the lock and says the frames that come of it.

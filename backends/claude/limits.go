@@ -17,9 +17,6 @@ const (
 	// maxRetries is how often the CLI tries a failed model call again, with
 	// growing pauses: about a minute in all.
 	maxRetries = "5"
-	// maxEdit is the largest text, in bytes, that an edit carries and that
-	// is compared line by line.
-	maxEdit = 256 << 10
 	// maxAttachment is the largest attachment in bytes; the model's own
 	// bound for an image is smaller.
 	maxAttachment = 20 << 20

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -37,7 +38,6 @@ type mapper struct {
 	failure     string          // what a result outside of a turn said
 
 	session string // the conversation's id as told
-	version string
 
 	message  string          // id of the model's message that streams
 	streamed map[string]bool // messages of this turn that were streamed
@@ -235,6 +235,12 @@ func (m *mapper) system(r *record) {
 		if c := m.calls[r.ToolUseID]; c != nil {
 			c.denied, c.reason = true, text(r.Message)
 		}
+	case "background_tasks_changed":
+		var names []string
+		for _, t := range r.Tasks {
+			names = append(names, words(t.Description, t.TaskType))
+		}
+		m.put(agent.Frame{Kind: agent.Background, Text: strings.Join(names, "; ")})
 	case "task_started":
 		m.taskStarted(r)
 	case "task_notification":

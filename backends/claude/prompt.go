@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/polyhost/polyhost/backends/internal/files"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -76,8 +77,8 @@ func attachment(dirs []string, a event.Attachment) (userBlock, error) {
 	data := a.Data
 	if len(data) == 0 && a.Path != "" {
 		var err error
-		if data, err = readInside(dirs, a.Path, maxAttachment+1); err != nil {
-			return userBlock{}, fmt.Errorf("attachment %s cannot be read: %w", name, plain(err))
+		if data, err = files.Dirs(dirs).Load(a.Path, maxAttachment); err != nil {
+			return userBlock{}, fmt.Errorf("attachment %s cannot be read: %w", name, files.Reason(err))
 		}
 	}
 	if len(data) > maxAttachment {

@@ -80,17 +80,9 @@ func (m *mapper) failed(c *call, res *agent.Result) {
 
 // toolUseResult is the CLI's own form of a result.
 type toolUseResult struct {
-	Stdout     string          `json:"stdout"`
-	Stderr     string          `json:"stderr"`
-	Background string          `json:"backgroundTaskId"`
-	FilePath   string          `json:"filePath"`
-	Type       string          `json:"type"`
-	Original   *string         `json:"originalFile"`
-	Content    json.RawMessage `json:"content"`
-	Old        string          `json:"oldString"`
-	New        string          `json:"newString"`
-	ReplaceAll bool            `json:"replaceAll"`
-	Edits      []textEdit      `json:"edits"`
+	Stdout     string `json:"stdout"`
+	Stderr     string `json:"stderr"`
+	Background string `json:"backgroundTaskId"`
 	Task       struct {
 		ID string `json:"id"`
 	} `json:"task"`
@@ -113,9 +105,7 @@ func (m *mapper) succeeded(c *call, raw json.RawMessage, res *agent.Result) {
 			res.Output = ""
 		}
 	case "Write", "Edit", "MultiEdit", "NotebookEdit":
-		if res.Edits = c.edits; res.Edits == nil {
-			res.Edits = m.editsAfter(c, &tr)
-		}
+		res.Edits = c.edits
 	case "TodoWrite", "TaskCreate", "TaskUpdate":
 		if items := m.plan.take(c.name, c.tool.Input, tr.Task.ID); items != nil {
 			m.put(agent.Frame{Kind: agent.Plan, Child: c.child, Plan: items})
@@ -129,26 +119,6 @@ func endLine(s string) string {
 		return s
 	}
 	return s + "\n"
-}
-
-// editsAfter are the edits of a call that nobody was asked about.
-func (m *mapper) editsAfter(c *call, tr *toolUseResult) []event.FileEdit {
-	if tr.FilePath == "" {
-		return nil
-	}
-	e := event.FileEdit{Path: absolute(m.dirs, tr.FilePath), Kind: "edit"}
-	var before string
-	if tr.Original == nil {
-		e.Kind = "create"
-	} else {
-		before = *tr.Original
-	}
-	in := toolInput{Content: text(tr.Content), Old: tr.Old, New: tr.New, ReplaceAll: tr.ReplaceAll, Edits: tr.Edits}
-	after, ok := in.apply(c.name, before)
-	if !ok || c.name == "NotebookEdit" {
-		return []event.FileEdit{e}
-	}
-	return []event.FileEdit{withTexts(m.dirs, e, before, after)}
 }
 
 // resultText is what a result says in text.

@@ -56,6 +56,7 @@ type record struct {
 	CompactMeta    *compactMeta    `json:"compact_metadata"`
 	RateLimit      *rateLimit      `json:"rate_limit_info"`
 	IsBackgrounded bool            `json:"is_backgrounded"`
+	Tasks          []task          `json:"tasks"`
 
 	// result
 	IsError      bool                  `json:"is_error"`
@@ -71,6 +72,11 @@ type record struct {
 	SinceLast    map[string]modelUsage `json:"model_usage_since_last_result"`
 	CostUSD      float64               `json:"total_cost_usd"`
 	Origin       *origin               `json:"origin"`
+}
+
+type task struct {
+	TaskType    string `json:"task_type"`
+	Description string `json:"description"`
 }
 
 type origin struct {
