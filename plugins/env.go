@@ -3,8 +3,13 @@ package plugins
 import (
 	"slices"
 
+	"github.com/polyhost/polyhost/backends/acp"
 	"github.com/polyhost/polyhost/backends/demo"
 )
+
+// PassVar names, separated by commas, the variables that a built-in plugin
+// passes on to its agent's program beside those it knows of.
+const PassVar = "POLYHOST_PASS_ENV"
 
 // providers are the variables by which agents of any model take their keys and
 // addresses.
@@ -16,8 +21,12 @@ var builtinEnv = map[string][]string{
 	"demo":   {demo.KeepVar},
 	"claude": {"POLYHOST_CLAUDE*", "ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*"},
 	"codex":  {"OPENAI_*", "CODEX_*"},
-	"acp":    append([]string{"CLAUDE_*", "CODEX_*", "OPENCODE_*"}, providers...),
 	"pi":     append([]string{"PI_*"}, providers...),
+
+	acp.Gemini.Name:   acp.Gemini.Inherit,
+	acp.OpenCode.Name: acp.OpenCode.Inherit,
+	acp.Claude.Name:   acp.Claude.Inherit,
+	acp.Codex.Name:    acp.Codex.Inherit,
 }
 
 // BuiltinEnv are the names, or prefixes that end in *, of the variables that a

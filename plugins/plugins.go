@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyhost/polyhost/backends/acp"
 	"github.com/polyhost/polyhost/backends/claude"
 	"github.com/polyhost/polyhost/backends/codex"
 	"github.com/polyhost/polyhost/backends/demo"
@@ -29,10 +30,21 @@ type builtin struct {
 }
 
 var builtins = map[string]builtin{
-	claude.Name: {open: func() agent.Backend { return claude.New() }, there: claude.Installed},
-	codex.Name:  {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
-	"demo":      {open: func() agent.Backend { return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }} }},
-	pi.Name:     {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
+	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
+	"demo": {open: func() agent.Backend {
+		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar)}
+	}},
+	pi.Name: {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
+
+	claude.Name:       {open: func() agent.Backend { return claude.New() }, there: claude.Installed},
+	acp.Gemini.Name:   acpBuiltin(acp.Gemini),
+	acp.OpenCode.Name: acpBuiltin(acp.OpenCode),
+	acp.Claude.Name:   acpBuiltin(acp.Claude),
+	acp.Codex.Name:    acpBuiltin(acp.Codex),
+}
+
+func acpBuiltin(a acp.Agent) builtin {
+	return builtin{open: func() agent.Backend { return acp.New(a) }, there: a.Installed}
 }
 
 // Builtins are the names of the built-in agents: those whose program is
@@ -50,6 +62,12 @@ func Builtins() []string {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return rank[a] - rank[b] })
 	return names
+}
+
+// ServeACP makes this process the plugin of an agent that speaks the Agent
+// Client Protocol and is only known by its command.
+func ServeACP(name string, command []string) error {
+	return sdk.Serve(acp.New(acp.Custom(name, command)))
 }
 
 // ServeBuiltin makes this process the plugin of a built-in agent, until the

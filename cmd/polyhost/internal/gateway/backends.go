@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,19 @@ import (
 	"github.com/polyhost/polyhost/plugins/discover"
 	"github.com/polyhost/polyhost/plugins/supervisor"
 )
+
+// builtin runs an agent from this binary: a built-in one, or one that is known
+// by its command. What the configuration names of the environment reaches the
+// agent's own program, too.
+func builtin(self string, s settings.Settings, name string, command ...string) supervisor.Options {
+	o := supervisor.Options{Name: name, Path: self, Args: append([]string{"backend", name}, command...)}
+	named := strings.Fields(s.PluginEnv[name])
+	o.PassEnv = append(plugins.BuiltinEnv(name), named...)
+	if len(named) > 0 {
+		o.Env = []string{plugins.PassVar + "=" + strings.Join(named, ",")}
+	}
+	return o
+}
 
 // Backends are the agents, the default one first: those of the plugin folder,
 // then the built-in ones, which are this binary started again. Nothing is
@@ -43,8 +57,13 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 		add(supervisor.Options{Name: p.Name, Path: p.Path, SHA256: p.SHA256, PassEnv: strings.Fields(s.PluginEnv[p.Name])})
 	}
 	for _, name := range builtins {
-		add(supervisor.Options{Name: name, Path: self, Args: []string{"backend", name},
-			PassEnv: append(plugins.BuiltinEnv(name), strings.Fields(s.PluginEnv[name])...)})
+		add(builtin(self, s, name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ACPAgents)) {
+		if slices.ContainsFunc(list, func(b host.NamedBackend) bool { return b.Name == name }) {
+			return list, fmt.Errorf("acp-agents: there is an agent named %s already", name)
+		}
+		add(builtin(self, s, name, strings.Fields(s.ACPAgents[name])...))
 	}
 	if s.Backend == "" {
 		return list, nil

@@ -14,4 +14,6 @@ const (
 	maxHistory = 10_000
 	// maxFile is the largest config file that is read, in bytes.
 	maxFile = 1 << 20
+	// maxAgentName is the length of an agent's name, in bytes, as for plugins.
+	maxAgentName = 32
 )

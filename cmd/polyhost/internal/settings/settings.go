@@ -60,6 +60,9 @@ type Settings struct {
 	// PluginEnv are the variables of the gateway's environment that a plugin gets
 	// beside the usual ones, separated by spaces, by the plugin's name.
 	PluginEnv map[string]string
+	// ACPAgents are commands of agents that speak the Agent Client Protocol,
+	// by the agent's name; arguments are separated by spaces.
+	ACPAgents map[string]string
 }
 
 // Fronts are the names of all fronts, in the order of their ports.
@@ -105,6 +108,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")
 	own.StringToStringVar(&s.PluginPins, "plugin-pins", nil, "SHA-256 sums that plugins must have: name=hex")
 	own.StringToStringVar(&s.PluginEnv, "plugin-env", nil, "further environment variables that plugins get: name=\"VARIABLE VARIABLE\"")
+	own.StringToStringVar(&s.ACPAgents, "acp-agents", nil, "agents that speak the Agent Client Protocol: name=\"COMMAND ARGUMENT\"")
 	src.flags.AddFlagSet(own)
 	fs.AddFlagSet(own)
 }
@@ -181,6 +185,14 @@ func (src *Source) check() (Settings, error) {
 	for name, sum := range s.PluginPins {
 		if len(sum) != 64 || strings.Trim(strings.ToLower(sum), "0123456789abcdef") != "" {
 			bad("plugin-pins", "the sum of %s is not 64 hex digits", name)
+		}
+	}
+	for name, command := range s.ACPAgents {
+		if name == "" || len(name) > maxAgentName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			bad("acp-agents", "the name %q is not made of at most %d small letters, digits and hyphens", name, maxAgentName)
+		}
+		if strings.TrimSpace(command) == "" {
+			bad("acp-agents", "%s has no command", name)
 		}
 	}
 	var err error

@@ -1,0 +1,122 @@
+// Package acp drives agents that speak the Agent Client Protocol over stdio:
+// known ones and any other that is named by its command.
+//
+// It is the protocol's client: it starts the agent, opens a session, sends
+// prompts, answers the agent's questions and files, and maps what the agent
+// says into frames. How agents differ is data, in agents.go.
+//
+// The package knows only the agent port: no front and no plugin.
+package acp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+)
+
+// Backend drives one agent, with a process for each conversation.
+type Backend struct {
+	agent Agent
+
+	mu     sync.Mutex
+	open   map[*conversation]struct{}
+	closed bool
+	births map[string]time.Time // when conversations began
+
+	probing sync.Mutex
+	info    *agent.Info // once a probe succeeded
+
+	reading sync.Mutex
+	kept    *kept
+}
+
+// New returns the backend of an agent. Nothing is started yet.
+func New(a Agent) *Backend {
+	return &Backend{agent: a, open: map[*conversation]struct{}{}, births: map[string]time.Time{}}
+}
+
+// Open begins a conversation. The agent's program starts with the first turn.
+func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, error) {
+	if len(o.Dirs) == 0 {
+		return nil, fmt.Errorf("%s needs a working directory", b.agent.Title)
+	}
+	for _, dir := range o.Dirs {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("working directory %s is not absolute", dir)
+		}
+	}
+	if _, _, err := b.agent.Program.Find(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := newConversation(b, o)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errors.New("the backend is closed")
+	}
+	b.open[c] = struct{}{}
+	return c, nil
+}
+
+// Close ends all conversations and their processes.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	var all []*conversation
+	for c := range b.open {
+		all = append(all, c)
+	}
+	b.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() { _ = c.Close() })
+	}
+	wg.Wait()
+	return nil
+}
+
+func (b *Backend) forget(c *conversation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, c)
+}
+
+// born remembers when a conversation began.
+func (b *Backend) born(id string, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.births) >= keepBorn {
+		clear(b.births)
+	}
+	b.births[id] = at
+}
+
+// aged waits until the minute in which a conversation began is over.
+func (b *Backend) aged(ctx context.Context, id string) error {
+	b.mu.Lock()
+	at, ok := b.births[id]
+	b.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	wait := time.Until(at.Truncate(time.Minute).Add(time.Minute + 2*time.Second))
+	if wait <= 0 {
+		return nil
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,135 @@
+package acp
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/polyhost/polyhost/backends/internal/cli"
+)
+
+// Agent says how to drive one agent that speaks the protocol.
+type Agent struct {
+	// Name is the backend's, Title what people call the agent.
+	Name  string
+	Title string
+	// Program finds it; Args follow its path.
+	Program cli.Program
+	Args    func() []string
+	// Env are settings, Inherit the variables that reach the agent beside the
+	// usual ones.
+	Env     []string
+	Inherit []string
+	// SignIn is the command that signs in, or what to do.
+	SignIn string
+	// Keys are sign-in methods that need no person: by method, the variable
+	// that holds the key.
+	Keys []Key
+
+	// AskMode is the mode in which the agent asks before it acts, where it
+	// does not start in it; PlanMode the one in which it only plans.
+	AskMode  string
+	PlanMode string
+	// Personas: the agent's modes are its ways to work, not how much it asks.
+	Personas bool
+	// NamesInIDs: call ids begin with the tool's name and two underscores.
+	NamesInIDs bool
+	// ErrorsAsText: a model error comes as text first, with this beginning.
+	ErrorsAsText string
+	// SlowToLoad: a conversation cannot be loaded within the minute in which
+	// it began.
+	SlowToLoad bool
+	// Subagents and Plans say what the agent was seen to report.
+	Subagents, Plans bool
+}
+
+// Key is a sign-in method and the variable it needs.
+type Key struct{ Method, Var string }
+
+func fixed(args ...string) func() []string { return func() []string { return args } }
+
+// Gemini is the Gemini CLI.
+var Gemini = Agent{
+	Name: "gemini", Title: "Gemini CLI",
+	Program: cli.Program{Title: "Gemini CLI", Name: "gemini", Var: "GEMINI_CLI_PATH", Install: "npm install -g @google/gemini-cli"},
+	Args:    fixed("--acp"),
+	Env:     []string{"GEMINI_CLI_NO_RELAUNCH=true", "GEMINI_TELEMETRY_ENABLED=false", "NO_BROWSER=true"},
+	Inherit: []string{"GEMINI_*", "GOOGLE_*"},
+	SignIn:  "run gemini once and sign in, or set GEMINI_API_KEY",
+	Keys:    []Key{{"gemini-api-key", "GEMINI_API_KEY"}},
+	AskMode: "default", PlanMode: "plan", NamesInIDs: true, SlowToLoad: true,
+}
+
+// OpenCode is opencode.
+var OpenCode = Agent{
+	Name: "opencode", Title: "opencode",
+	Program: cli.Program{Title: "opencode", Name: "opencode", Var: "OPENCODE_PATH", Install: "npm install -g opencode-ai"},
+	Args:    fixed("acp"),
+	Env: []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_AUTO_SHARE=0",
+		`OPENCODE_PERMISSION={"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}`},
+	Inherit: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZURE_*", "AWS_*",
+		"OPENROUTER_*", "MISTRAL_*", "GROQ_*", "XAI_*", "DEEPSEEK_*"},
+	SignIn:   "opencode auth login",
+	PlanMode: "plan", Personas: true, Plans: true,
+}
+
+// Claude is Claude Code behind its adapter.
+var Claude = Agent{
+	Name: "claude-acp", Title: "Claude Code (ACP adapter)",
+	Program: cli.Program{Title: "The Claude adapter", Name: "claude-agent-acp", Var: "CLAUDE_ACP_PATH",
+		Install: "npm install -g @agentclientprotocol/claude-agent-acp"},
+	Args:    fixed(),
+	Env:     []string{"DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
+	Inherit: []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "IS_SANDBOX"},
+	SignIn:  "claude /login",
+	AskMode: "default", PlanMode: "plan", ErrorsAsText: "API Error", Subagents: true, Plans: true,
+}
+
+// Codex is Codex behind its adapter.
+var Codex = Agent{
+	Name: "codex-acp", Title: "Codex (ACP adapter)",
+	Program: cli.Program{Title: "The Codex adapter", Name: "codex-acp", Var: "CODEX_ACP_PATH",
+		Install: "npm install -g @zed-industries/codex-acp"},
+	Args: func() []string {
+		args := []string{"-c", `approval_policy="untrusted"`, "-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false"}
+		// Its sandbox needs this program; without it every command fails.
+		if _, err := exec.LookPath("bwrap"); err != nil {
+			args = append(args, "-c", `sandbox_mode="danger-full-access"`)
+		}
+		return args
+	},
+	Inherit: []string{"OPENAI_*", "CODEX_*"},
+	SignIn:  "codex login",
+	Keys:    []Key{{"codex-api-key", "CODEX_API_KEY"}, {"openai-api-key", "OPENAI_API_KEY"}},
+	Plans:   true,
+}
+
+// Installed tells whether the agent's program can be found.
+func (a Agent) Installed() bool {
+	_, _, err := a.Program.Find()
+	return err == nil
+}
+
+// Custom is an agent that is only known by its command.
+func Custom(name string, command []string) Agent {
+	return Agent{
+		Name: name, Title: name,
+		Program: cli.Program{Title: name, Name: command[0], Install: "correct the command of " + name + " in the configuration"},
+		Args:    fixed(command[1:]...),
+		SignIn:  "sign in with " + strings.Join(command, " "),
+		AskMode: "default", PlanMode: "plan", Plans: true,
+	}
+}
+
+func (a *Agent) offers(init *initializeAnswer, method string) bool {
+	return slices.ContainsFunc(init.AuthMethods, func(m authMethod) bool { return m.ID == method })
+}
+
+// object is raw if it is a JSON object of a size that may go on.
+func object(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || raw[0] != '{' || len(raw) > maxText {
+		return nil
+	}
+	return raw
+}

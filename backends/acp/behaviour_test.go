@@ -1,0 +1,206 @@
+package acp
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+)
+
+func pick(frames []agent.Frame, kind agent.FrameKind) []agent.Frame {
+	var out []agent.Frame
+	for _, f := range frames {
+		if f.Kind == kind {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func spoken(frames []agent.Frame) string {
+	var b strings.Builder
+	for _, f := range pick(frames, agent.TextDelta) {
+		b.WriteString(f.Text)
+	}
+	return b.String()
+}
+
+func last(frames []agent.Frame) agent.Frame { return frames[len(frames)-1] }
+
+func each(t *testing.T, run func(*testing.T, string)) {
+	t.Parallel()
+	for flavour := range flavours {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			run(t, flavour)
+		})
+	}
+}
+
+func TestAnEditShowsItsDiffAndIsWrittenOnce(t *testing.T) {
+	each(t, func(t *testing.T, flavour string) {
+		k := begin(t, pretend(t, flavour), agent.Open{})
+		path := filepath.Join(k.dir, "a.txt")
+		if err := os.WriteFile(path, []byte("one old three\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		frames := k.turn(agent.Prompt{Turn: "t1", Text: "edit a.txt old new"}, nil)
+		asked := pick(frames, agent.Permission)
+		if len(asked) != 1 || len(asked[0].Tool.Edits) != 1 || asked[0].Tool.Tag != event.TagWrite || asked[0].Tool.Paths[0] != path {
+			t.Fatalf("asked: %+v", asked)
+		}
+		if e := asked[0].Tool.Edits[0]; e.Before == nil || *e.Before != "one old three\n" || e.After == nil || *e.After != "one new three\n" {
+			t.Errorf("edit: %+v", e)
+		}
+		if b, _ := os.ReadFile(path); string(b) != "one new three\n" {
+			t.Errorf("the file has %q", b)
+		}
+		if r := last(pick(frames, agent.ToolEnd)).Result; r.Failed || len(r.Edits) != 1 {
+			t.Errorf("result: %+v", r)
+		}
+	})
+}
+
+func TestAHistoryThatIsReplayedIsNoTurn(t *testing.T) {
+	each(t, func(t *testing.T, flavour string) {
+		k := begin(t, pretend(t, flavour), agent.Open{Resume: flavour + "-1"})
+		frames := k.turn(agent.Prompt{Turn: "t1", Text: "say new words"}, nil)
+		if got := spoken(frames); got != "new words" || len(pick(frames, agent.ToolStart)) > 0 {
+			t.Errorf("said %q in %+v", got, frames)
+		}
+	})
+}
+
+func TestAConversationThatIsGoneFailsInWords(t *testing.T) {
+	each(t, func(t *testing.T, flavour string) {
+		k := begin(t, pretend(t, flavour), agent.Open{Resume: "nobody"})
+		for range 2 { // and never begins a new one instead
+			end := last(k.turn(agent.Prompt{Turn: "t1", Text: "say x"}, nil))
+			if end.Status != event.TurnFailed || end.Error.Code != codeResume || !strings.Contains(end.Error.Message, "Resource not found") {
+				t.Errorf("ended %s, %+v", end.Status, end.Error)
+			}
+		}
+	})
+}
+
+func TestADeathIsToldAndTheNextPromptResumes(t *testing.T) {
+	each(t, func(t *testing.T, flavour string) {
+		k := begin(t, pretend(t, flavour), agent.Open{})
+		end := last(k.turn(agent.Prompt{Turn: "t1", Text: "say x\ncrash"}, nil))
+		if end.Status != event.TurnFailed || end.Error.Code != codeDied || !strings.Contains(end.Error.Message, "exit status 3: out of memory") {
+			t.Errorf("ended %s, %+v", end.Status, end.Error)
+		}
+		frames := k.turn(agent.Prompt{Turn: "t2", Text: "say again"}, nil)
+		if last(frames).Status != event.TurnComplete || spoken(frames) != "again" {
+			t.Errorf("then %+v", frames)
+		}
+	})
+}
+
+func TestAnAgentThatHeedsNoCancelIsStopped(t *testing.T) {
+	t.Parallel()
+	k := begin(t, pretend(t, "gemini"), agent.Open{})
+	if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t1", Text: "say x\nhang"}); err != nil {
+		t.Fatal(err)
+	}
+	interrupted := false
+	for done := false; !done; {
+		frames, err := k.Recv(k.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			if f.Kind == agent.TextDelta && !interrupted {
+				interrupted = true
+				_ = k.Interrupt(k.ctx)
+			}
+			if f.Kind == agent.TurnEnd {
+				done = true
+				if f.Status != event.TurnCancelled {
+					t.Errorf("ended %s", f.Status)
+				}
+			}
+		}
+	}
+	if frames := k.turn(agent.Prompt{Turn: "t2", Text: "say on"}, nil); spoken(frames) != "on" {
+		t.Errorf("then %+v", frames)
+	}
+}
+
+func TestGarbageAndHugeRecordsAreStepsNotEnds(t *testing.T) {
+	t.Parallel()
+	k := begin(t, pretend(t, "codex"), agent.Open{})
+	frames := k.turn(agent.Prompt{Turn: "t1", Text: "noise\nhuge\nsay on"}, nil)
+	if spoken(frames) != "on" || last(frames).Status != event.TurnComplete {
+		t.Errorf("said %q", spoken(frames))
+	}
+	if n := pick(frames, agent.Notice); len(n) != 1 || n[0].Notice.Code != "truncated" {
+		t.Errorf("notices: %+v", n)
+	}
+}
+
+func TestWhatElseATurnReports(t *testing.T) {
+	t.Parallel()
+	k := begin(t, pretend(t, "claude"), agent.Open{})
+	frames := k.turn(agent.Prompt{Turn: "t1", Text: "mode\nthink deeply\nplan\nimages", Attachments: []event.Attachment{
+		{Kind: event.AttachImage, MIME: "image/png", Data: []byte("png")}}}, nil)
+	if got := spoken(frames); got != "default1 images" {
+		t.Errorf("said %q: it starts in a mode in which it asks, and takes images", got)
+	}
+	if r := pick(frames, agent.ReasoningDelta); len(r) != 1 || r[0].Text != "deeply" {
+		t.Errorf("reasoning: %+v", r)
+	}
+	if p := pick(frames, agent.Plan); len(p) != 1 || p[0].Plan[0].Status != event.PlanDone || p[0].Plan[1].Status != event.PlanActive {
+		t.Errorf("plan: %+v", p)
+	}
+	if u := pick(frames, agent.Usage); len(u) != 1 || u[0].Usage.Input != 20 || u[0].Usage.CacheRead != 1 {
+		t.Errorf("usage: %+v", u)
+	}
+	if c := pick(frames, agent.Context); len(c) != 1 || c[0].Context.Used != 900 {
+		t.Errorf("context: %+v", c)
+	}
+	plan := k.turn(agent.Prompt{Turn: "t2", Text: "mode", Settings: event.Settings{Mode: event.ModePlan, Model: "small", Effort: "high"}}, nil)
+	if spoken(plan) != "plan" || pick(plan, agent.Usage)[0].Usage.Model != "large" && pick(plan, agent.Usage)[0].Usage.Model != "small" {
+		t.Errorf("plan mode: %+v", plan)
+	}
+	bad := last(k.turn(agent.Prompt{Turn: "t3", Text: "say x", Settings: event.Settings{Model: "nosuch"}}, nil))
+	if bad.Status != event.TurnFailed || !strings.Contains(bad.Error.Message, "no such model") {
+		t.Errorf("an unknown model: %+v", bad)
+	}
+	once := k.turn(agent.Prompt{Turn: "t4", Text: "fail 400 no such thing"}, nil)
+	if e := last(once).Error; e == nil || e.Code != codeBadRequest || spoken(once) != "" {
+		t.Errorf("a model's error is told once: %q, %+v", spoken(once), e)
+	}
+}
+
+func TestInfoAndProblems(t *testing.T) {
+	t.Parallel()
+	b := pretend(t, "opencode")
+	info, err := b.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Version != "9.8.7" || info.Models[0].ID != "large" || len(info.Models) != 2 || len(info.Efforts) != 2 || len(info.Commands) != 1 ||
+		!info.Capabilities.Fork || !info.Capabilities.Catalogue || info.Capabilities.Steer {
+		t.Errorf("%+v", info)
+	}
+	page, err := b.Conversations(t.Context(), agent.ConversationQuery{})
+	if err != nil || len(page.Conversations) != 1 || page.Conversations[0].Title != "First words" || page.Conversations[0].UpdatedAt.IsZero() {
+		t.Errorf("%+v, %v", page, err)
+	}
+	history, err := b.History(t.Context(), agent.HistoryQuery{ID: "opencode-1", Dir: t.TempDir(), Limit: 1})
+	if err != nil || len(history.Turns) != 1 || history.Turns[0].Prompt != "say before" || history.Next == "" || spoken(history.Turns[0].Frames) != "old words" {
+		t.Errorf("%+v, %v", history, err)
+	}
+	rest, err := b.History(t.Context(), agent.HistoryQuery{ID: "opencode-1", Dir: t.TempDir(), Limit: 1, After: history.Next})
+	if err != nil || len(rest.Turns) != 1 || rest.Next != "" || rest.Turns[0].Prompt != "again" {
+		t.Errorf("%+v, %v", rest, err)
+	}
+	missing := New(Custom("mine", []string{"no-such-program", "--acp"}))
+	if _, err := missing.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "not installed") {
+		t.Errorf("a missing program: %v", err)
+	}
+}

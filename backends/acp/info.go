@@ -1,0 +1,122 @@
+package acp
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/lines"
+)
+
+// Info says what the agent has, after a session of its own in an empty
+// directory. An answer without problems is kept.
+func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
+	b.probing.Lock()
+	defer b.probing.Unlock()
+	if b.info != nil {
+		return *b.info, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeBound)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "polyhost-probe-")
+	if err != nil {
+		return agent.Info{}, err
+	}
+	defer os.RemoveAll(dir)
+	q := &quietListener{commands: make(chan struct{}, 1)}
+	l, err := b.agent.connect(ctx, dir, nil, q)
+	if err != nil {
+		return agent.Info{}, err
+	}
+	defer l.stop()
+	info := b.agent.describe(&l.init)
+	err = l.open(ctx, &agent.Open{Dirs: []string{dir}}, "")
+	var problem *agent.Problem
+	switch {
+	case errors.As(err, &problem):
+		info.Problems = append(info.Problems, *problem)
+		return info, nil
+	case err != nil:
+		return info, b.agent.broken(err.Error())
+	}
+	t := time.NewTimer(commandsBound)
+	defer t.Stop()
+	select {
+	case <-q.commands:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	l.fill(&info)
+	// The session was only for looking.
+	sessions := l.init.Capabilities.Session
+	if sessions.Close != nil {
+		_ = l.call(ctx, "session/close", map[string]string{"sessionId": l.session}, nil)
+	}
+	if sessions.Delete != nil {
+		_ = l.call(ctx, "session/delete", map[string]string{"sessionId": l.session}, nil)
+	}
+	b.info = &info
+	return info, nil
+}
+
+// describe is what the handshake tells.
+func (a *Agent) describe(init *initializeAnswer) agent.Info {
+	c := init.Capabilities
+	info := agent.Info{Name: a.Name, Title: a.Title, Description: a.Title + ", driven over the Agent Client Protocol"}
+	if init.AgentInfo != nil {
+		info.Version = init.AgentInfo.Version
+	}
+	info.Capabilities = agent.Capabilities{
+		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: true,
+		Plan: a.Plans, Subagents: a.Subagents, MCP: c.MCP.HTTP, Fork: c.Session.Fork != nil,
+		Catalogue: c.Session.List != nil && c.Load,
+	}
+	return info
+}
+
+// fill adds what the session tells.
+func (l *link) fill(info *agent.Info) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.choices(setModel) {
+		model := agent.Model{ID: m.Value, Name: first(m.Name, m.Value), Images: info.Capabilities.Images}
+		if m.Value == l.currently(setModel) {
+			info.Models = append([]agent.Model{model}, info.Models...)
+		} else {
+			info.Models = append(info.Models, model)
+		}
+	}
+	for _, e := range l.choices(setEffort) {
+		info.Efforts = append(info.Efforts, e.Value)
+	}
+	if l.agent.Personas {
+		for _, m := range l.choices(setMode) {
+			info.Agents = append(info.Agents, agent.Persona{Name: m.Value, Description: m.Description})
+		}
+	}
+	info.Capabilities.SetModel = len(info.Models) > 0
+	info.Capabilities.SetMode = l.agent.PlanMode != "" && l.has(setMode, l.agent.PlanMode)
+	info.Commands = l.commands
+}
+
+// quietListener serves a session in which nothing is done.
+type quietListener struct{ commands chan struct{} }
+
+func (q *quietListener) update(_ *link, u *update) {
+	if u.Kind == "available_commands_update" {
+		select {
+		case q.commands <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (q *quietListener) request(l *link, m *message) {
+	if len(m.ID) > 0 {
+		l.refuse(m.ID, codeNoMethod, "there is no "+m.Method)
+	}
+}
+
+func (q *quietListener) tooLong(*lines.TooLongError) {}
