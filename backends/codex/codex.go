@@ -43,6 +43,10 @@ type Backend struct {
 	// find returns the program, further arguments and environment settings.
 	find func() (path string, args, env []string, err error)
 
+	reader reader
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+
 	mu     sync.Mutex
 	open   map[*conversation]struct{}
 	closed bool
@@ -52,7 +56,8 @@ var errBackendClosed = errors.New("the codex backend is closed")
 
 // New returns the backend for the program on the PATH.
 func New() *Backend {
-	return &Backend{log: slog.Default(), open: map[*conversation]struct{}{},
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Backend{log: slog.Default(), open: map[*conversation]struct{}{}, ctx: ctx, cancel: cancel,
 		find: func() (string, []string, []string, error) {
 			path, args, err := program.Find()
 			return path, args, nil, err
@@ -112,6 +117,7 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
+	b.cancel()
 	var all []*conversation
 	for c := range b.open {
 		all = append(all, c)
@@ -123,7 +129,7 @@ func (b *Backend) Close() error {
 		wg.Go(func() { errs[i] = c.Close() })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, b.reader.close())...)
 }
 
 func (b *Backend) forget(c *conversation) {

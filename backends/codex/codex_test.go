@@ -53,6 +53,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) agent.Backend { return fakeBackend(t) }
 	c := scripted
+	c.Past = c.Remember(open)
 	c.Missing = func(*testing.T) agent.Backend {
 		b := New()
 		b.find = func() (string, []string, []string, error) {

@@ -17,6 +17,10 @@ const (
 	// running; then it is killed from here.
 	cleanBound = 500 * time.Millisecond
 
+	// readerIdle is how long the process that reads past conversations is
+	// kept without a question.
+	readerIdle = 20 * time.Second
+
 	// maxPending is the most requests of the program that wait for an answer.
 	maxPending = 256
 	// maxOpenItems is the most items of a turn that are open at once.
@@ -35,8 +39,8 @@ const (
 	maxListPage    = 200
 	historyPage    = 20
 	maxHistoryPage = 100
-	// maxHistoryItems is the most items read of one past turn.
-	maxHistoryItems = 2000
+	// maxHistoryFrames is the most frames told of one past turn.
+	maxHistoryFrames = 5000
 
 	// rateWarn and rateHigh are the percentages of a rate limit whose
 	// crossing is told.

@@ -18,6 +18,7 @@ const commandCompact = "compact"
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeBound)
 	defer cancel()
+	defer context.AfterFunc(b.ctx, cancel)()
 	path, args, env, err := b.find()
 	if err != nil {
 		return agent.Info{}, err
@@ -31,7 +32,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true,
 			Approvals: true, Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true,
-			Background: true, Compact: true,
+			Catalogue: true, Background: true, Compact: true,
 		},
 		Commands: []agent.Command{{Name: commandCompact, Description: "Shorten the context of the conversation"}},
 		Tools: []agent.ToolInfo{
@@ -65,10 +66,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 
 // probe starts the program for questions that concern no conversation.
 func (b *Backend) probe(ctx context.Context) (*link, error) {
-	b.mu.Lock()
-	closed := b.closed
-	b.mu.Unlock()
-	if closed {
+	if b.ctx.Err() != nil {
 		return nil, errBackendClosed
 	}
 	return b.start(ctx, os.TempDir(), func(l *link, m message) {
