@@ -28,30 +28,38 @@ func formFields(schema json.RawMessage) map[string]field {
 	return form.Properties
 }
 
-// approvalOf says which kind of approval an MCP question is, "" for none.
-func approvalOf(meta json.RawMessage) string {
-	var m struct {
-		Kind string `json:"codex_approval_kind"`
-	}
+// mcpApproval is in the meta of the program's own question whether a tool of an
+// MCP server may be called.
+type mcpApproval struct {
+	Kind   string          `json:"codex_approval_kind"`
+	Tool   string          `json:"tool_name"`
+	Params json.RawMessage `json:"tool_params"`
+}
+
+// approvalOf returns it; its Kind is "" for another question.
+func approvalOf(meta json.RawMessage) mcpApproval {
+	var m mcpApproval
 	if lenient(json.Unmarshal(meta, &m)) != nil {
-		return ""
+		return mcpApproval{}
 	}
-	return m.Kind
+	return m
 }
 
 // elicitation is a question of an MCP server, or the program's own question
 // whether a tool of that server may be called.
 func (c *conversation) elicitation(th *thread, r *request) []agent.Frame {
 	a := &r.ask
-	if approvalOf(a.Meta) != "" {
+	if p := approvalOf(a.Meta); p.Kind != "" {
 		for id, call := range th.calls {
-			if call.item.Type == "mcpToolCall" && call.item.Server == a.Server && !call.asked {
+			it := &call.item
+			if it.Type == "mcpToolCall" && !call.asked && it.Server == a.Server && it.Tool == p.Tool && sameJSON(object(it.Arguments), object(p.Params)) {
 				call.asked = true
 				tool := call.tool
 				r.call, r.tool = id, tool
 				return []agent.Frame{{Kind: agent.Permission, Call: id, Tool: &tool}}
 			}
 		}
+		return nil // nobody could tell what would be allowed
 	}
 	fields := formFields(a.Schema)
 	var items []event.QuestionItem
@@ -89,7 +97,7 @@ const confirm = "accept"
 
 // elicited is the answer to an MCP server's question.
 func elicited(a *ask, res event.Resolution) any {
-	if approvalOf(a.Meta) != "" && res.Outcome == event.Allowed {
+	if approvalOf(a.Meta).Kind != "" && res.Outcome == event.Allowed {
 		return map[string]any{"action": "accept", "content": map[string]any{}}
 	}
 	if res.Outcome != event.Answered {

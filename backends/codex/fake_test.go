@@ -233,7 +233,7 @@ func (f *fake) list(cwd any, cursor string, limit int, answer func(any)) {
 	var all []*fakeThread
 	for _, n := range names {
 		t := f.load(strings.TrimSuffix(filepath.Base(n), ".json"))
-		if t != nil && (cwd == nil || t.Cwd == cwd) {
+		if t != nil && len(t.Turns) > 0 && (cwd == nil || t.Cwd == cwd) {
 			all = append(all, t)
 		}
 	}

@@ -25,6 +25,9 @@ type fakeRun struct {
 
 func (f *fake) turn(ctx context.Context, t *fakeThread, id, text string) {
 	r := &fakeRun{f: f, t: t, id: id, ctx: ctx, rec: fakeTurn{ID: id, At: time.Now().UnixNano()}}
+	f.mu.Lock()
+	f.save(t)
+	f.mu.Unlock()
 	f.note("turn/started", map[string]any{"threadId": t.ID, "turn": map[string]any{"id": id, "status": "inProgress"}})
 	r.complete(map[string]any{"type": "userMessage", "id": f.newID("user"), "content": []any{map[string]any{"type": "text", "text": text}}})
 	lines := strings.Split(text, "\n")

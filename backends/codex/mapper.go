@@ -30,9 +30,10 @@ type thread struct {
 	id     string
 	turn   string // the running turn's id, "" when none runs
 	child  bool
-	spoken string // the item whose text is open
-	part   string // its part, "" when none is open
-	index  int    // of a reasoning: which paragraph is open
+	spoken string          // the item whose text is open
+	part   string          // its part, "" when none is open
+	index  int             // of a reasoning: which paragraph is open
+	heard  map[string]bool // items of the turn whose text came in pieces
 	calls  map[string]*callState
 	total  *tokens // as last reported; nil is unknown
 }
@@ -53,7 +54,7 @@ func newMapper(log *slog.Logger, dirs []string) *mapper {
 
 // open makes id the conversation's thread. A fresh one has used nothing yet.
 func (m *mapper) open(id string, fresh bool) {
-	t := &thread{id: id, calls: map[string]*callState{}}
+	t := &thread{id: id, heard: map[string]bool{}, calls: map[string]*callState{}}
 	if fresh {
 		t.total = &tokens{}
 	}
@@ -108,21 +109,24 @@ func (m *mapper) thread(method string, n *note) (*thread, []agent.Frame) {
 	if n.ThreadID == "" || m.main == "" || m.mine().turn == "" || method != "turn/started" || len(m.threads) > maxChildren {
 		return nil, nil
 	}
+	parent, spawn := m.mine(), (*callState)(nil)
+	prompt := ""
 	for _, t := range m.threads {
 		for _, c := range t.calls {
 			if c.item.Type == "collabAgentToolCall" && c.item.Tool == "spawnAgent" && !c.receivers {
-				return m.threads[n.ThreadID], m.begin(n.ThreadID, t, c, "", c.item.Prompt)
+				parent, spawn, prompt = t, c, c.item.Prompt
 			}
 		}
 	}
-	return m.threads[n.ThreadID], m.begin(n.ThreadID, m.mine(), nil, "", "")
+	frames := m.begin(n.ThreadID, parent, spawn, "", prompt)
+	return m.threads[n.ThreadID], frames
 }
 
 // begin follows a subagent's thread and says that its turn begins.
 func (m *mapper) begin(id string, parent *thread, c *callState, name, prompt string) []agent.Frame {
 	t := m.threads[id]
 	if t == nil {
-		t = &thread{id: id, child: true, calls: map[string]*callState{}, total: &tokens{}}
+		t = &thread{id: id, child: true, heard: map[string]bool{}, calls: map[string]*callState{}, total: &tokens{}}
 		m.threads[id] = t
 	}
 	t.turn = pendingTurn
@@ -199,8 +203,7 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 		return nil
 	}
 	frames := m.closeText(t)
-	t.turn = ""
-	clear(t.calls)
+	t.over()
 	if !t.child {
 		return frames
 	}
@@ -213,6 +216,13 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 	return append(frames, end)
 }
 
+// over forgets what belongs to a turn.
+func (t *thread) over() {
+	t.turn = ""
+	clear(t.calls)
+	clear(t.heard)
+}
+
 // text appends to a message or a reasoning, whose part begins with its first
 // piece.
 func (m *mapper) text(t *thread, kind agent.FrameKind, id, delta string) []agent.Frame {
@@ -221,6 +231,9 @@ func (m *mapper) text(t *thread, kind agent.FrameKind, id, delta string) []agent
 		frames = m.closeText(t)
 		m.serial++
 		t.spoken, t.part = id, fmt.Sprintf("part_%d", m.serial)
+		if len(t.heard) < maxOpenItems {
+			t.heard[id] = true
+		}
 	}
 	if delta == "" {
 		return frames
@@ -288,10 +301,15 @@ func (m *mapper) finished(t *thread, n *note) []agent.Frame {
 	return m.endCall(t, it)
 }
 
+// whole ends a text. Texts may be interleaved, a plan inside of a message, so
+// that the part that is open may be another's.
 func (m *mapper) whole(t *thread, kind agent.FrameKind, id, text string) []agent.Frame {
 	var frames []agent.Frame
-	if t.spoken != id && text != "" {
+	if !t.heard[id] && text != "" {
 		frames = m.text(t, kind, id, text)
+	}
+	if t.spoken != id {
+		return frames
 	}
 	return append(frames, m.closeText(t)...)
 }

@@ -46,6 +46,10 @@ func (m *mapper) startCall(t *thread, it *item) []agent.Frame {
 		}
 	case "fileChange":
 		return frames
+	case "mcpToolCall":
+		if it.Server != gateway {
+			return frames // the same
+		}
 	}
 	return append(frames, c.run()...)
 }

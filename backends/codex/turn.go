@@ -93,8 +93,7 @@ func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) []a
 	frames := c.withdrawAll()
 	if m := c.mapper.mine(); m != nil {
 		frames = append(frames, c.mapper.closeText(m)...)
-		m.turn = ""
-		clear(m.calls)
+		m.over()
 	}
 	c.turn = nil
 	close(t.over)

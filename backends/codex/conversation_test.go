@@ -1,0 +1,189 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+)
+
+func allow(agent.Frame) event.Resolution { return event.Resolution{Outcome: event.Allowed} }
+
+func TestAWriteShowsItsDiffBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	frames := k.play("t1", "write new.txt hello", func(f agent.Frame) event.Resolution {
+		if _, err := os.Stat(filepath.Join(k.dir, "new.txt")); err == nil {
+			t.Error("it was written before it was allowed")
+		}
+		if len(f.Tool.Edits) != 1 || *f.Tool.Edits[0].After != "hello\n" || f.Tool.Edits[0].Added != 1 || f.Tool.Tag != event.TagWrite {
+			t.Errorf("asked with %+v", f.Tool)
+		}
+		return event.Resolution{Outcome: event.Allowed, Scope: event.ScopeAlways}
+	})
+	if end := pick(frames, agent.ToolEnd); len(end) != 1 || end[0].Result.Failed || len(end[0].Result.Edits) != 1 {
+		t.Errorf("%+v", end)
+	}
+	if b, err := os.ReadFile(filepath.Join(k.dir, "new.txt")); err != nil || string(b) != "hello\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestADenialTellsTheModelItsReason(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	frames := k.play("t1", "run touch ran\nsleep 300\nsay on", func(agent.Frame) event.Resolution {
+		return event.Resolution{Outcome: event.Denied, Reason: "use the other tool"}
+	})
+	said := ""
+	for _, f := range pick(frames, agent.TextDelta) {
+		said += f.Text
+	}
+	if !strings.Contains(said, "use the other tool") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestTheProgramsDeathEndsTheTurnAndTheNextPromptResumes(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	id := pick(k.play("t1", "say hello", nil), agent.ConversationID)
+	end := k.play("t2", "say a\ndie", nil)
+	last := end[len(end)-1]
+	if last.Status != event.TurnFailed || last.Error.Code != codeAgentDied ||
+		!strings.Contains(last.Error.Message, "exit status 3") || !strings.Contains(last.Error.Message, "panicked") {
+		t.Errorf("%+v %+v", last, last.Error)
+	}
+	again := k.play("t3", "say back", nil)
+	if last := again[len(again)-1]; last.Status != event.TurnComplete || len(id) != 1 || len(pick(again, agent.ConversationID)) != 0 {
+		t.Errorf("%+v, first id %+v", last, id)
+	}
+}
+
+func TestDeathDuringAnApprovalTakesItBack(t *testing.T) {
+	t.Parallel()
+	b := fakeBackend(t)
+	k := begin(t, b, agent.Open{})
+	frames := k.play("t1", "run touch ran", func(f agent.Frame) event.Resolution {
+		c := k.Conversation.(*conversation)
+		c.mu.Lock()
+		l := c.link
+		c.mu.Unlock()
+		_ = l.kill()
+		return event.Resolution{Outcome: event.Allowed}
+	})
+	if last := frames[len(frames)-1]; last.Status != event.TurnFailed || last.Error.Code != codeAgentDied {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestAnIgnoredInterruptEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t1", Text: "deaf"}); err != nil {
+		t.Fatal(err)
+	}
+	for heard := false; !heard; {
+		frames, err := k.Recv(k.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard = len(pick(frames, agent.TextDelta)) > 0
+	}
+	begin := time.Now()
+	if err := k.Interrupt(k.ctx); err != nil {
+		t.Fatal(err)
+	}
+	frames := k.end(nil)
+	if last := frames[len(frames)-1]; last.Status != event.TurnCancelled || time.Since(begin) > 8*time.Second {
+		t.Errorf("%+v after %v", last, time.Since(begin))
+	}
+	again := k.play("t2", "say back", nil)
+	if last := again[len(again)-1]; last.Status != event.TurnComplete {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestAnUnknownRequestIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	said := pick(k.play("t1", "odd", nil), agent.TextDelta)
+	if len(said) != 1 || !strings.Contains(said[0].Text, "not offered") {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestASubagentIsAChatOfItsTurn(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	frames := k.play("t1", "spawn run echo found\nsay mine", allow)
+	starts, ends := pick(frames, agent.ChildStart), pick(frames, agent.ChildEnd)
+	if len(starts) != 1 || len(ends) != 1 || starts[0].Child == "" || starts[0].Call == "" || starts[0].Text != "run echo found" || ends[0].Child != starts[0].Child {
+		t.Fatalf("%+v %+v", starts, ends)
+	}
+	if out := pick(frames, agent.ToolOutput); len(out) != 1 || out[0].Child != starts[0].Child || out[0].Text != "found\n" {
+		t.Errorf("%+v", out)
+	}
+	for _, f := range pick(frames, agent.Permission) {
+		if f.Child != starts[0].Child {
+			t.Errorf("%+v", f)
+		}
+	}
+	// The other end: an interrupt while only the subagent works.
+	frames = k.play("t2", "spawn stream 100000 10 1", interruptSoon(k))
+	if last := frames[len(frames)-1]; last.Status != event.TurnCancelled {
+		t.Errorf("%+v", last)
+	}
+}
+
+// interruptSoon interrupts shortly after it is made; nothing is asked meanwhile.
+func interruptSoon(k *talk) func(agent.Frame) event.Resolution {
+	time.AfterFunc(500*time.Millisecond, func() { _ = k.Interrupt(k.ctx) })
+	return nil
+}
+
+func TestAnImageIsShown(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	images := pick(k.play("t1", "image", nil), agent.Image)
+	if len(images) != 1 || string(images[0].Image.Data) != "hi" {
+		t.Errorf("%+v", images)
+	}
+}
+
+func TestInfoSaysWhoMustSignIn(t *testing.T) {
+	t.Parallel()
+	b := fakeBackend(t, "CODEX_FAKE_SIGNED_OUT=1")
+	defer b.Close()
+	info, err := b.Info(t.Context())
+	if err != nil || len(info.Models) != 1 || info.Version != "0.171.0" {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if len(info.Problems) != 1 || info.Problems[0].Code != agent.ProblemSignedOut || info.Problems[0].Fix != "codex login" {
+		t.Errorf("%+v", info.Problems)
+	}
+}
+
+func TestAConversationThatIsGoneIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	b := fakeBackend(t)
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := b.Open(ctx, agent.Open{Dirs: []string{t.TempDir()}, Resume: "thread_of_nobody"})
+	if err == nil || !strings.Contains(err.Error(), "no rollout found") {
+		t.Errorf("%v", err)
+	}
+	b.find = func() (string, []string, []string, error) { return "/bin/false", nil, nil, nil }
+	_, err = b.Open(ctx, agent.Open{Dirs: []string{t.TempDir()}})
+	var p *agent.Problem
+	if !errors.As(err, &p) || p.Code != agent.ProblemBroken || p.Fix == "" {
+		t.Errorf("%v", err)
+	}
+}
