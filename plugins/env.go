@@ -18,7 +18,7 @@ var providers = []string{"ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZU
 // builtinEnv are the variables that the agents of the built-in plugins read,
 // beside the usual ones; a name that ends in * is a prefix.
 var builtinEnv = map[string][]string{
-	"demo":   {demo.KeepVar},
+	"demo":   {demo.KeepVar, demo.MCPVar},
 	"claude": {"POLYHOST_CLAUDE*", "ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*"},
 	"codex":  {"OPENAI_*", "CODEX_*"},
 	"pi":     append([]string{"PI_*"}, providers...),

@@ -32,7 +32,7 @@ type builtin struct {
 var builtins = map[string]builtin{
 	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
 	"demo": {open: func() agent.Backend {
-		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar)}
+		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar), MCP: os.Getenv(demo.MCPVar) != ""}
 	}},
 	pi.Name: {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
 

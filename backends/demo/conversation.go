@@ -28,6 +28,7 @@ type conversation struct {
 	dirs    []string
 	key     string // makes ids unique across conversations
 	id      string // what Open.Resume takes
+	servers []agent.MCPServer
 	out     *outbox.Outbox
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
@@ -44,7 +45,7 @@ type conversation struct {
 func newConversation(b *Backend, o agent.Open) (*conversation, error) {
 	c := &conversation{
 		backend: b, dirs: o.Dirs, key: strings.ToLower(rand.Text()[:10]),
-		out: outbox.New(), settings: o.Settings, tools: o.Tools, last: make(chan struct{}),
+		out: outbox.New(), settings: o.Settings, tools: o.Tools, servers: o.MCP, last: make(chan struct{}),
 	}
 	close(c.last)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

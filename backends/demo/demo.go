@@ -43,6 +43,9 @@ type Backend struct {
 	// Keep is a directory in which finished turns are kept, a file a
 	// conversation, so that the agent has a history. Empty keeps nothing.
 	Keep string
+	// MCP has clients' tools called over the MCP servers of Open instead of
+	// by ClientCall frames.
+	MCP bool
 
 	mu     sync.Mutex
 	open   map[*conversation]struct{}
@@ -61,7 +64,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Version:     "1.0.0",
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
-			Questions: true, ClientTools: true, Approvals: true, Usage: true, SetModel: true,
+			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
 			Fork: true, Catalogue: b.Keep != "",
 		},
 		Models: []agent.Model{

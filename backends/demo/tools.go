@@ -118,6 +118,10 @@ func (s *script) call(name, args string) error {
 		tool.Input = json.RawMessage("{}")
 	}
 	id := s.t.c.newID("call")
+	if s.t.c.backend.MCP && bad == nil && len(s.t.c.servers) > 0 {
+		tool.Server = s.t.c.servers[0].Name
+		return s.callServer(id, tool)
+	}
 	if err := s.put(agent.Frame{Kind: agent.ToolStart, Call: id, Tool: &tool}); err != nil {
 		return err
 	}

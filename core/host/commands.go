@@ -197,6 +197,7 @@ func (s *Session) SetTools(ctx context.Context, set *event.ClientToolsSet) error
 	}
 	return s.do(ctx, false, func(s *Session) error {
 		s.emit(id.Nil, id.Nil, set)
+		s.offerTools()
 		return nil
 	})
 }

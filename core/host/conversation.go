@@ -22,6 +22,7 @@ type conversation struct {
 	cancel  context.CancelFunc
 	out     chan func(context.Context, agent.Conversation)
 	done    chan struct{} // closed when the agent's process is gone
+	door    ToolDoor      // nil if clients' tools are not served to it
 }
 
 // maxCommands is how many commands may wait for an agent that does not take
@@ -33,12 +34,15 @@ var errStuck = errors.New("the agent takes no commands")
 // converse opens a conversation in the background. Its frames, and its end,
 // arrive in the session's inbox. It begins when the chat's conversation before
 // it has ended: two processes of one conversation would write over each other.
-func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation) *conversation {
+func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation, door ToolDoor) *conversation {
 	c := &conversation{session: s, chat: chat, out: make(chan func(context.Context, agent.Conversation), maxCommands),
-		done: make(chan struct{})}
+		done: make(chan struct{}), door: door}
 	c.ctx, c.cancel = context.WithCancel(s.host.ctx)
 	s.host.wg.Go(func() {
 		defer close(c.done)
+		if door != nil {
+			defer door.Close()
+		}
 		defer c.cancel()
 		before.ended(c.ctx)
 		open, cancel := context.WithTimeout(c.ctx, OpenWithin)
@@ -192,6 +196,10 @@ type request struct {
 	id   string // the agent's
 	kind event.InteractionKind
 	call *call
+	// reply gets the outcome of a call that came over MCP; made says that the
+	// call is shown only because of it.
+	reply chan event.Resolution
+	made  bool
 }
 
 func (s *Session) chatRun(chat id.ID) *run {

@@ -45,6 +45,9 @@ type Options struct {
 	// AgentIdleAfter is how long an agent that can resume is kept without a
 	// turn; negative is for ever. A session whose agent runs stays in memory.
 	AgentIdleAfter time.Duration
+	// Tools serves clients' tools to agents that connect to MCP servers; nil
+	// serves none.
+	Tools ToolServer
 	// Past is how many past conversations of each agent are listed; negative
 	// is none.
 	Past  int

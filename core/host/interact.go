@@ -29,6 +29,12 @@ func (s *Session) permission(r *run, c *call, f *agentFrame) {
 		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 		return
 	}
+	if owner, ok := s.servedTool(r, c); ok { // the client decides whether it runs its tool
+		c.running = true
+		r.emit(&event.ToolRunning{Part: c.part, Allowed: "client", By: owner})
+		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
+		return
+	}
 	d := policy.Decide(s.policyCall(r, c), s.allowed)
 	switch d.Verdict {
 	case policy.Allow:
@@ -115,12 +121,21 @@ func (s *Session) clientCall(r *run, c *call, f *agentFrame) {
 			Output: "no client offers the tool " + c.tool.Name})
 		return
 	}
-	c.client, c.running = owner, true
-	r.emit(&event.ToolRunning{Part: c.part, Allowed: "client", By: owner})
+	s.openClientCall(r, c, owner, &request{id: f.Request, kind: event.ClientCall, call: c})
+}
+
+// openClientCall asks the client to run its tool.
+func (s *Session) openClientCall(r *run, c *call, owner event.Actor, q *request) id.ID {
+	c.client = owner
+	if !c.running {
+		c.running = true
+		r.emit(&event.ToolRunning{Part: c.part, Allowed: "client", By: owner})
+	}
 	i := event.Interaction{ID: id.New(), Kind: event.ClientCall, Chat: r.chat, Turn: r.turn, Part: c.part, OpenedAt: s.at,
 		Call: c.id, Tool: c.tool.Name, Title: c.tool.Title, Input: c.tool.Input, Tag: c.tool.Tag, Client: owner}
-	r.requests[i.ID] = &request{id: f.Request, kind: event.ClientCall, call: c}
+	r.requests[i.ID] = q
 	r.emit(&event.InteractionOpened{Interaction: i})
+	return i.ID
 }
 
 // settle resolves an open interaction and does what follows from it.
@@ -138,6 +153,11 @@ func (s *Session) settle(i *event.Interaction, res event.Resolution) {
 	q := r.requests[i.ID]
 	delete(r.requests, i.ID)
 	switch {
+	case q.reply != nil:
+		q.reply <- res // has room for the one answer
+		if q.made {
+			s.toolEnd(r, q.call, resultOf(res))
+		}
 	case i.Kind != event.Approval:
 		r.answer(q.id, res)
 	case res.Outcome == event.Allowed:
@@ -373,6 +393,7 @@ func (s *Session) ClientGone(ctx context.Context, client event.Actor) error {
 		}
 		if slices.ContainsFunc(s.work.Tools, func(t event.ClientToolsSet) bool { return sameClient(t.Client, client) }) {
 			s.emit(id.Nil, id.Nil, &event.ClientToolsSet{Client: client})
+			s.offerTools()
 		}
 		return nil
 	})

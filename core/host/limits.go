@@ -79,6 +79,9 @@ const (
 	// MaxTools is the most tools one client may offer, MaxToolBytes their size.
 	MaxTools     = 256
 	MaxToolBytes = 1 << 20
+	// LinkWithin is how long a call that comes over MCP waits for the agent to
+	// show it as a call of its turn; it is shown as one of its own then.
+	LinkWithin = time.Second
 	// MaxMeta bounds one value of a session's front facts, in bytes.
 	MaxMeta = 256 << 10
 	// MaxDirs is the most working directories of one session.

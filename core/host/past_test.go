@@ -141,7 +141,7 @@ func TestAnImportedConversationIsTheSameSessionAfterARestart(t *testing.T) {
 	if !after[0].Past || after[1].Past || !after[1].Info.FromAgent || after[1].Chats[0].Turns != 1 {
 		t.Errorf("%+v", after)
 	}
-	if before[0].Info.Title != "say two" || before[1].Info.ID.Compare(before[0].Info.ID) >= 0 {
+	if before[0].Info.CreatedAt.Before(before[1].Info.CreatedAt) || before[0].Info.ID.Time().Before(before[1].Info.ID.Time()) {
 		t.Errorf("the order is %q, %q", before[0].Info.Title, before[1].Info.Title)
 	}
 }

@@ -37,7 +37,11 @@ func (s *Session) toolFrame(r *run, f *agentFrame) {
 		r.ready(c)
 		if !c.running {
 			c.running = true
-			r.emit(&event.ToolRunning{Part: c.part, Allowed: "agent"})
+			running := &event.ToolRunning{Part: c.part, Allowed: "agent"}
+			if owner, ok := s.servedTool(r, c); ok {
+				running.Allowed, running.By = "client", owner
+			}
+			r.emit(running)
 		}
 	case agent.ToolOutput:
 		r.output(c, f)
@@ -55,7 +59,7 @@ func (s *Session) toolStart(r *run, f *agentFrame) *call {
 		c.id = validPrefix(c.id, 64) + "-" + hex.EncodeToString(c.part[10:])
 	}
 	if f.Tool != nil {
-		c.tool = *f.Tool
+		c.learn(f.Tool)
 	}
 	c.name = c.tool.Name
 	r.calls[f.Call] = c
@@ -80,6 +84,9 @@ func (c *call) learn(t *agent.Tool) {
 	}
 	if n.Server == "" {
 		n.Server = c.tool.Server
+	}
+	if n.Server == ToolServerName {
+		n.Name = bareName(n.Name)
 	}
 	if n.Input == nil {
 		n.Input = c.tool.Input

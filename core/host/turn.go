@@ -71,9 +71,14 @@ func (s *Session) prompt(r *run) {
 			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 			return
 		}
-		r.conv = s.converse(backend, agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
-			Settings: settings, Resume: c.Conversation, Tools: tools}, r.chat, r.before)
+		open := agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
+			Settings: settings, Resume: c.Conversation, Tools: tools}
+		door := s.openDoor(r, &open)
+		r.conv = s.converse(backend, open, r.chat, r.before, door)
 		r.before = nil
+	}
+	if r.conv.door != nil {
+		r.conv.door.Offer(tools)
 	}
 	m, turn := r.message, r.turn
 	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/polyhost/polyhost/adapters/console"
 	"github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/adapters/toolserver"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/host"
@@ -44,6 +45,7 @@ type gateway struct {
 	started  time.Time
 
 	store    *boltstore.Store
+	tools    *listen.Server // clients' tools for the agents
 	agents   []host.NamedBackend
 	host     *host.Host
 	services []*service
@@ -115,9 +117,13 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if g.agents, err = Backends(g.o.Settings, g.instance, g.log); err != nil {
 		return none, err
 	}
+	tools, err := g.serveTools(ctx)
+	if err != nil {
+		return none, err
+	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
-		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Grace: g.o.Grace})
+		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace})
 	if err != nil {
 		return none, err
 	}
@@ -127,6 +133,18 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	g.written = true
 	return e, endpoints.Write(g.o.Home, e)
+}
+
+// serveTools listens for the agents, on a port that only they are told.
+func (g *gateway) serveTools(ctx context.Context) (host.ToolServer, error) {
+	l, err := listen.Open(ctx, listen.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("serve clients' tools to agents: %w", err)
+	}
+	log := g.log.With("part", "toolserver")
+	s := toolserver.New(l.Addr().String(), g.o.Version, log)
+	g.tools = listen.Serve(l, s, log)
+	return s, nil
 }
 
 // noneIfZero is a setting that can be switched off as the host takes it.

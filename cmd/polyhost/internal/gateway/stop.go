@@ -27,6 +27,9 @@ func (g *gateway) stop() error {
 		try("end the sessions", g.host.Close(ctx))
 	}
 	g.drain(ctx)
+	if g.tools != nil {
+		try("stop to serve clients' tools", g.tools.Shutdown(ctx))
+	}
 	if g.stopRun != nil {
 		g.stopRun()
 	}
