@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -79,6 +80,8 @@ func (b *Backend) spec() (cli.Spec, error) {
 		if path, args, err = program.Find(); err != nil {
 			return cli.Spec{}, err
 		}
+	} else if _, err := exec.LookPath(path); err != nil {
+		return cli.Spec{}, &agent.Problem{Code: agent.ProblemMissing, Message: "Claude Code is not at " + path, Fix: program.Install}
 	}
 	env := slices.Concat(quiet, b.Env)
 	if os.Getenv("CLAUDE_CODE_MAX_RETRIES") == "" {

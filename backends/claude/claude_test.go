@@ -1,0 +1,237 @@
+package claude
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(fakeVar) != "" {
+		runFake()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// standIn drives the stand-in.
+func standIn(t *testing.T, env ...string) *Backend {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	return &Backend{Path: self, Env: append([]string{fakeVar + "=" + home, "CLAUDE_CONFIG_DIR=" + home}, env...)}
+}
+
+var scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there",
+	Long: "stream 10000000 64 1",
+	Big:  "stream 3000 1000", BigBytes: 3_000_000,
+	Slow: "sleep 250",
+	Fail: "fail the disk is full", FailWant: "the disk is full",
+	Ask:   "ask Which colour? | red | blue",
+	Exec:  func(command string) string { return "run " + command },
+	Forks: true,
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	open := func(t *testing.T) agent.Backend { return standIn(t) }
+	c := scripted
+	c.Missing = func(*testing.T) agent.Backend { return &Backend{Path: "/no/such/claude"} }
+	contract.Run(t, open, c)
+}
+
+// dialogue is a conversation with the stand-in.
+type dialogue struct {
+	agent.Conversation
+	t   *testing.T
+	ctx context.Context
+}
+
+func talk(t *testing.T, b *Backend, o agent.Open) *dialogue {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	t.Cleanup(func() { _ = b.Close() })
+	if o.Dirs == nil {
+		o.Dirs = []string{t.TempDir()}
+	}
+	c, err := b.Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &dialogue{c, t, ctx}
+}
+
+// turn prompts and reads to the end of the turn.
+func (d *dialogue) turn(id, text string) []agent.Frame {
+	d.t.Helper()
+	d.prompt(id, text)
+	return d.until(agent.TurnEnd)
+}
+
+func (d *dialogue) prompt(id, text string) {
+	d.t.Helper()
+	if err := d.Prompt(d.ctx, agent.Prompt{Turn: id, Message: "m-" + id, Text: text}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *dialogue) until(kind agent.FrameKind) (all []agent.Frame) {
+	d.t.Helper()
+	for {
+		frames, err := d.Recv(d.ctx)
+		if err != nil {
+			d.t.Fatalf("after %d frames: %v", len(all), err)
+		}
+		for _, f := range frames {
+			all = append(all, f)
+			if f.Kind == kind {
+				return all
+			}
+		}
+	}
+}
+
+func TestACLIThatDiesEndsItsTurnAndResumes(t *testing.T) {
+	t.Parallel()
+	d := talk(t, standIn(t), agent.Open{})
+	first := d.turn("t1", "say one")
+	frames := d.turn("t2", "die out of memory")
+	end := frames[len(frames)-1]
+	if end.Status != event.TurnFailed || end.Error.Code != codeDied || !strings.Contains(end.Error.Message, "exit status 9: out of memory") {
+		t.Errorf("the turn ended with %s, %+v", end.Status, end.Error)
+	}
+	again := d.turn("t3", "say two")
+	if end := again[len(again)-1]; end.Status != event.TurnComplete || end.Turn != "t3" {
+		t.Errorf("the next turn ended with %+v", end)
+	}
+	for _, f := range again {
+		if f.Kind == agent.ConversationID {
+			t.Errorf("it went on as another conversation, %s; first %+v", f.Text, first)
+		}
+	}
+}
+
+func TestACLIThatDiesInAnApprovalWithdrawsIt(t *testing.T) {
+	t.Parallel()
+	b := standIn(t)
+	d := talk(t, b, agent.Open{})
+	d.prompt("t1", "run true")
+	asked := d.until(agent.Permission)
+	request := asked[len(asked)-1].Request
+	b.mu.Lock()
+	for c := range b.open {
+		c.mu.Lock()
+		c.stop(c.proc)
+		c.mu.Unlock()
+	}
+	b.mu.Unlock()
+	frames := d.until(agent.TurnEnd)
+	if frames[0].Kind != agent.Withdrawn || frames[0].Request != request {
+		t.Errorf("first came %+v", frames[0])
+	}
+}
+
+func TestAnInterruptThatIsNotHeededEndsTheTurnAllTheSame(t *testing.T) {
+	t.Parallel()
+	d := talk(t, standIn(t), agent.Open{})
+	d.turn("t1", "say one")
+	d.prompt("t2", "deaf")
+	begin := time.Now()
+	time.Sleep(50 * time.Millisecond) // let it turn deaf; if it has not yet, the test is only easier
+	if err := d.Interrupt(d.ctx); err != nil {
+		t.Fatal(err)
+	}
+	frames := d.until(agent.TurnEnd)
+	if end := frames[len(frames)-1]; end.Status != event.TurnCancelled || end.Turn != "t2" {
+		t.Errorf("ended with %+v", end)
+	}
+	if took := time.Since(begin); took > interruptBound+4*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if end := d.turn("t3", "say three"); end[len(end)-1].Status != event.TurnComplete {
+		t.Errorf("the next turn: %+v", end)
+	}
+}
+
+func TestAnInterruptRightAfterThePromptEndsTheTurn(t *testing.T) {
+	t.Parallel()
+	d := talk(t, standIn(t), agent.Open{})
+	for _, turn := range []string{"t1", "t2", "t3"} {
+		d.prompt(turn, "stream 1000000 10 1")
+		if err := d.Interrupt(d.ctx); err != nil {
+			t.Fatal(err)
+		}
+		frames := d.until(agent.TurnEnd)
+		if end := frames[len(frames)-1]; end.Status != event.TurnCancelled || end.Turn != turn {
+			t.Errorf("%s ended with %+v", turn, end)
+		}
+	}
+}
+
+func TestNoiseAndHugeRecordsDoNotEndTheTurn(t *testing.T) {
+	t.Parallel()
+	d := talk(t, standIn(t), agent.Open{})
+	frames := d.turn("t1", "noise Downloading...\nhuge 40000000\nsay still here")
+	said, notices := "", []string{}
+	for _, f := range frames {
+		switch f.Kind {
+		case agent.TextDelta:
+			said += f.Text
+		case agent.Notice:
+			notices = append(notices, f.Notice.Code)
+		}
+	}
+	if said != "still here" || len(notices) != 1 || notices[0] != "truncated" {
+		t.Errorf("said %q, noticed %v", said, notices)
+	}
+}
+
+func TestAConversationThatIsUnknownIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
+	b := standIn(t)
+	defer b.Close()
+	_, err := b.Open(t.Context(), agent.Open{Dirs: []string{t.TempDir()}, Resume: uuid()})
+	if err == nil || !strings.Contains(err.Error(), "No conversation found") {
+		t.Errorf("open: %v", err)
+	}
+}
+
+func TestWithoutACredentialInfoSaysHowToSignIn(t *testing.T) {
+	t.Parallel()
+	b := standIn(t)
+	defer b.Close()
+	info, err := b.Info(t.Context())
+	if err != nil || len(info.Problems) != 1 || info.Problems[0].Code != agent.ProblemSignedOut {
+		t.Errorf("%+v, %v", info.Problems, err)
+	}
+	if len(info.Models) != 2 || len(info.Efforts) != 2 || len(info.Commands) != 1 || info.Version != "2.1.332" {
+		t.Errorf("%+v", info)
+	}
+	signed := standIn(t, "CLAUDE_FAKE_KEY=ANTHROPIC_API_KEY")
+	defer signed.Close()
+	if info, err := signed.Info(t.Context()); err != nil || len(info.Problems) != 0 {
+		t.Errorf("%+v, %v", info.Problems, err)
+	}
+}
+
+func TestAProgramThatIsNoneIsAProblem(t *testing.T) {
+	t.Parallel()
+	b := &Backend{Path: "/bin/false"}
+	var p *agent.Problem
+	if _, err := b.Open(t.Context(), agent.Open{Dirs: []string{t.TempDir()}}); !errors.As(err, &p) || p.Code != agent.ProblemBroken {
+		t.Errorf("open: %v", err)
+	}
+}
