@@ -119,7 +119,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		Name: Name, Title: "Claude Code", Description: "Anthropic's coding agent",
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-			Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Background: true, Compact: true,
+			Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Catalogue: true, Background: true, Compact: true,
 		},
 		Tools: tools(),
 	}

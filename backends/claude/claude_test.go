@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
@@ -48,6 +49,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) agent.Backend { return standIn(t) }
 	c := scripted
+	c.Past = c.Remember(open)
 	c.Missing = func(*testing.T) agent.Backend { return &Backend{Path: "/no/such/claude"} }
 	contract.Run(t, open, c)
 }

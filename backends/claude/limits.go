@@ -20,6 +20,18 @@ const (
 	// maxAttachment is the largest attachment in bytes; the model's own
 	// bound for an image is smaller.
 	maxAttachment = 20 << 20
+	// maxListed and maxTurns are the largest pages of past conversations and
+	// of one's turns.
+	maxListed = 100
+	maxTurns  = 100
+	// pageBytes is how much of a transcript, in bytes, one page is made of,
+	// but for the rest of its last turn.
+	pageBytes = 4 << 20
+	// maxTranscripts is how many files are looked at.
+	maxTranscripts = 20_000
+	// headBytes and tailBytes are what is read of a transcript for the list.
+	headBytes = 256 << 10
+	tailBytes = 32 << 10
 	// maxTitle is the longest title of a call in bytes.
 	maxTitle = 200
 	// maxTasks is how many steps of a plan are kept.

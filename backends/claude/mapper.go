@@ -28,6 +28,7 @@ type mapper struct {
 	// subagent works in the background.
 	turn        string
 	open        bool
+	past        bool // the turn is read from a transcript
 	self        bool // the CLI began it
 	running     bool // the CLI is at work
 	interrupted bool

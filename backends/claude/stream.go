@@ -104,7 +104,7 @@ func (m *mapper) assistant(r *record) {
 			m.put(agent.Frame{Kind: agent.ReasoningDelta, Child: child, Part: part, Text: b.Thinking},
 				agent.Frame{Kind: agent.PartDone, Child: child, Part: part})
 		case b.Type == "tool_use":
-			if c := m.startCall(child, b.ID, b.Name, object(b.Input)); c != nil && c.edits == nil {
+			if c := m.startCall(child, b.ID, b.Name, object(b.Input)); c != nil && c.edits == nil && !m.past {
 				c.edits = editsOf(m.dirs, c.name, c.tool.Input)
 			}
 		}
