@@ -35,6 +35,8 @@ type Agent struct {
 	Personas bool
 	// NamesInIDs: call ids begin with the tool's name and two underscores.
 	NamesInIDs bool
+	// NamesInTitles: a call's first title is the tool's name.
+	NamesInTitles bool
 	// ErrorsAsText: a model error comes as text first, with this beginning.
 	ErrorsAsText string
 	// SlowToLoad: a conversation cannot be loaded within the minute in which
@@ -71,7 +73,7 @@ var OpenCode = Agent{
 	Inherit: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZURE_*", "AWS_*",
 		"OPENROUTER_*", "MISTRAL_*", "GROQ_*", "XAI_*", "DEEPSEEK_*"},
 	SignIn:   "opencode auth login",
-	PlanMode: "plan", Personas: true, Plans: true,
+	PlanMode: "plan", Personas: true, NamesInTitles: true, Plans: true,
 }
 
 // Claude is Claude Code behind its adapter.

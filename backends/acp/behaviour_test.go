@@ -156,7 +156,7 @@ func TestWhatElseATurnReports(t *testing.T) {
 	if p := pick(frames, agent.Plan); len(p) != 1 || p[0].Plan[0].Status != event.PlanDone || p[0].Plan[1].Status != event.PlanActive {
 		t.Errorf("plan: %+v", p)
 	}
-	if u := pick(frames, agent.Usage); len(u) != 1 || u[0].Usage.Input != 20 || u[0].Usage.CacheRead != 1 {
+	if u := pick(frames, agent.Usage); len(u) != 1 || u[0].Usage.Input != 20 || u[0].Usage.CacheRead != 1 || u[0].Usage.CostUSD != 0.5 {
 		t.Errorf("usage: %+v", u)
 	}
 	if c := pick(frames, agent.Context); len(c) != 1 || c[0].Context.Used != 900 {

@@ -119,7 +119,7 @@ func (m *mapper) toolName(t *toolCall, c *call) string {
 	case m.agent.NamesInIDs:
 		name, _, _ := strings.Cut(t.ID, "__")
 		return name
-	case t.Status == "pending" && toolWord.MatchString(t.Title):
+	case m.agent.NamesInTitles && !c.begun && t.Status == "pending" && toolWord.MatchString(t.Title):
 		return t.Title
 	}
 	return ""
@@ -156,13 +156,17 @@ func (c *call) tag() event.Tag {
 	case c.server != "":
 		return event.TagNetwork
 	}
+	k, known := kinds[c.kind]
+	if known && c.kind != "think" { // a name never makes a command harmless
+		return k.tag
+	}
 	switch strings.ToLower(c.name) {
 	case "task", "agent":
 		return event.TagDelegate
 	case "todowrite", "todoread", "update_plan":
 		return event.TagRead
 	}
-	if k, ok := kinds[c.kind]; ok {
+	if known {
 		return k.tag
 	}
 	return event.TagExec // what is not known may do anything

@@ -241,6 +241,11 @@ func (c *conversation) connect(ctx context.Context) (*link, error) {
 		l.stop()
 		return nil, err
 	}
+	if id == "" { // what it cost so far is known: nothing
+		c.speaking.Lock()
+		c.m.cost, c.m.costKnown = 0, true
+		c.speaking.Unlock()
+	}
 	if l.session != id {
 		c.backend.born(l.session, time.Now())
 	}
