@@ -4,7 +4,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 FUZZTIME ?= 10s
 BENCH    ?= .
 
-.PHONY: run build test vet bench fuzz generate fmt tidy-check
+.PHONY: run build test vet bench fuzz e2e generate fmt tidy-check
 
 run: build
 	./bin/polyhost serve --table
@@ -17,7 +17,13 @@ test: vet
 
 vet:
 	go vet ./...
+	go vet -tags e2e ./cmd/polyhost/internal/e2e
 	go tool staticcheck ./...
+
+# The real agent CLIs, installed from the npm registry into a cache folder,
+# against a model that does what the prompt says.
+e2e:
+	go test -tags e2e -count=1 -timeout 40m -v ./cmd/polyhost/internal/e2e
 
 # Figures for docs/performance.md. BENCH picks benchmarks by a pattern.
 bench:

@@ -1,0 +1,285 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/polyhost/polyhost/cmd/modelstub/stub"
+	"github.com/polyhost/polyhost/core/event"
+)
+
+// onlyVar names the agents to run, separated by commas; all by default.
+const onlyVar = "POLYHOST_E2E_AGENTS"
+
+func TestAgents(t *testing.T) {
+	only := os.Getenv(onlyVar)
+	for i := range clis {
+		c := &clis[i]
+		if only != "" && !slices.Contains(strings.Split(only, ","), c.backend) {
+			continue
+		}
+		t.Run(c.backend, func(t *testing.T) {
+			r := newRig(t, c)
+			for _, s := range []struct {
+				name string
+				able bool
+				run  func(*testing.T, *rig)
+			}{
+				{"a prompt is answered on both fronts", true, prompted},
+				{"an allowed command runs", true, allowed},
+				{"a denied command does not", true, denied},
+				{"a write shows its diff", !c.noDiff, written},
+				{"an interrupt ends a stream", true, interrupted},
+				{"an interrupt ends a running command", true, killed},
+				{"a message waits for the turn, or steers it", true, queued},
+				{"a conversation goes on in a new process", true, resumed},
+				{"a fork leaves the conversation as it is", !c.noFork, forked},
+				{"a model's error is told once", true, failed},
+				{"reasoning comes apart from the answer", !c.noReasoning, reasoned},
+				{"a picture reaches the model", !c.noImages, pictured},
+				{"tokens are counted", !c.noUsage, counted},
+				{"two chats run at once", true, together},
+			} {
+				if s.able {
+					t.Run(s.name, func(t *testing.T) { s.run(t, r) })
+				}
+			}
+		})
+	}
+}
+
+func prompted(t *testing.T, r *rig) {
+	k := r.talk(t)
+	if got := text(k.play("text: hello from " + r.cli.backend + " out there")); !strings.Contains(got, "hello from "+r.cli.backend+" out there") {
+		t.Errorf("said %q", got)
+	}
+	r.heard(t, "hello from "+r.cli.backend+" out there")
+}
+
+func allowed(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("run: echo made > allowed.txt && echo crossed over", nil)
+	if i := k.answer("allow"); i.Tag != event.TagExec || !strings.Contains(string(i.Input)+i.Title, "allowed.txt") {
+		t.Errorf("asked %s", encode(i))
+	}
+	seen, end := k.ended()
+	if b, err := os.ReadFile(filepath.Join(r.place.Work, "allowed.txt")); err != nil || string(b) != "made\n" {
+		t.Errorf("the file has %q, %v; the turn ended %s", b, err, encode(end))
+	}
+	if tools := bodies[*event.ToolEnded](seen); len(tools) == 0 {
+		t.Error("no call ended")
+	}
+	r.heard(t, "crossed over")
+}
+
+func denied(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("run: echo made > denied.txt", nil)
+	k.answer("deny")
+	seen, _ := k.ended()
+	if _, err := os.Stat(filepath.Join(r.place.Work, "denied.txt")); err == nil {
+		t.Error("the denied command ran")
+	}
+	if tools := bodies[*event.ToolEnded](seen); len(tools) == 0 {
+		t.Error("no call ended")
+	}
+	k.play("say 2 words") // the conversation is usable
+}
+
+func written(t *testing.T, r *rig) {
+	k := r.talk(t)
+	seen := k.play("write: written.txt")
+	b, err := os.ReadFile(filepath.Join(r.place.Work, "written.txt"))
+	if err != nil || !strings.Contains(string(b), "hello from the stub") {
+		t.Errorf("the file has %q, %v", b, err)
+	}
+	var edits []event.FileEdit
+	for _, ready := range bodies[*event.ToolReady](seen) {
+		edits = append(edits, ready.Edits...)
+	}
+	if len(edits) == 0 || !strings.HasSuffix(edits[0].Path, "written.txt") || edits[0].Added == 0 {
+		t.Errorf("shown before: %s", encode(edits))
+	}
+}
+
+func interrupted(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("slow 5000 20", nil)
+	k.until("text", func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" })
+	begun := time.Now()
+	r.call(t, "session.interrupt", object{"sessionId": k.id})
+	if _, end := k.ended(); end.Status != event.TurnCancelled {
+		t.Errorf("ended %s", encode(end))
+	}
+	if d := time.Since(begun); d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	k.play("say 2 words")
+}
+
+// killed interrupts a command that ignores TERM and has a child.
+func killed(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("run: trap '' TERM INT; sleep 600 & echo $$ $! > pids.tmp; mv pids.tmp pids; wait; sleep 600", nil)
+	k.answer("allow")
+	path := filepath.Join(r.place.Work, "pids")
+	var pids []string
+	for deadline := time.Now().Add(patience); len(pids) == 0; time.Sleep(20 * time.Millisecond) {
+		b, _ := os.ReadFile(path)
+		pids = strings.Fields(string(b))
+		if time.Now().After(deadline) {
+			t.Fatal("the command never ran")
+		}
+	}
+	defer os.Remove(path)
+	begun := time.Now()
+	r.call(t, "session.interrupt", object{"sessionId": k.id})
+	for _, p := range pids {
+		pid, err := strconv.Atoi(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); running(pid); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d still runs", pid)
+			}
+		}
+	}
+	if d := time.Since(begun); d > 8*time.Second { // 5.5 s and a busy machine
+		t.Errorf("the command ran on for %v", d)
+	}
+	if _, end := k.ended(); end.Status != event.TurnCancelled {
+		t.Errorf("ended %s", encode(end))
+	}
+	k.play("say 2 words")
+}
+
+func running(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return err == nil && syscall.Kill(pid, 0) == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func queued(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("slow 100 20", nil)
+	k.until("text", func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" })
+	k.prompt("text: this came later", nil)
+	k.until("the later text", func(e *event.Event) bool {
+		p, ok := e.Body.(*event.PartEnded)
+		return ok && strings.Contains(p.Text, "this came later")
+	})
+	k.ended()
+}
+
+// asks are the requests that the model got for a step.
+func (r *rig) asks(t *testing.T, step string) (seen []stub.Seen) {
+	t.Helper()
+	resp, err := http.Get(r.model.URL + "/_log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var all []stub.Seen
+	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(s stub.Seen) bool { return s.Step != step })
+}
+
+func resumed(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.play("text: before the restart")
+	r.restart()
+	k.play("say 7 words")
+	before, after := r.asks(t, "text: before the restart"), r.asks(t, "say 7 words")
+	if len(before) == 0 || len(after) == 0 || after[len(after)-1].Messages <= before[len(before)-1].Messages {
+		t.Errorf("the model was sent %s and then %s", encode(before), encode(after))
+	}
+}
+
+func forked(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.play("text: the common past")
+	out, err := r.run(t, "sessions", "fork", k.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fork := &talk{rig: r, t: t, id: strings.TrimSpace(string(out))}
+	fork.play("say 9 words")
+	k.play("say 11 words")
+	common, forked, first := r.asks(t, "text: the common past"), r.asks(t, "say 9 words"), r.asks(t, "say 11 words")
+	if len(common) == 0 || len(forked) == 0 || len(first) == 0 || forked[0].Messages <= common[0].Messages || first[0].Messages != forked[0].Messages {
+		t.Errorf("the model was sent %s, in the fork %s and in the first %s", encode(common), encode(forked), encode(first))
+	}
+}
+
+func failed(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("fail 400", nil)
+	seen, end := k.ended()
+	if end.Status != event.TurnFailed || end.Error == nil || !strings.Contains(end.Error.Message, "400") {
+		t.Errorf("ended %s: %q", encode(end), text(seen))
+	}
+	k.play("say 2 words")
+}
+
+func reasoned(t *testing.T, r *rig) {
+	k := r.talk(t)
+	seen := k.play("think")
+	var kinds []event.PartKind
+	for _, p := range bodies[*event.PartStarted](seen) {
+		kinds = append(kinds, p.Part.Kind)
+	}
+	if !slices.Contains(kinds, event.PartReasoning) || !strings.Contains(text(seen), "Forty-two.") {
+		t.Errorf("parts %v, %q", kinds, text(seen))
+	}
+}
+
+// pixel is a picture of one pixel.
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+func pictured(t *testing.T, r *rig) {
+	if _, err := base64.StdEncoding.DecodeString(pixel); err != nil {
+		t.Fatal(err)
+	}
+	k := r.talk(t)
+	k.prompt("images", object{"attachments": []any{object{"kind": "image", "name": "dot.png", "mimeType": "image/png", "data": pixel}}})
+	seen, end := k.ended()
+	if got := text(seen); end.Status != event.TurnComplete || !strings.Contains(got, "There are 1 images.") {
+		t.Errorf("ended %s, said %q", encode(end), got)
+	}
+}
+
+func counted(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.prompt("usage 1234 56", nil)
+	_, end := k.ended()
+	if end.Usage.Input < 1234 || end.Usage.Output < 56 {
+		t.Errorf("usage %s", encode(end.Usage))
+	}
+}
+
+func together(t *testing.T, r *rig) {
+	a, b := r.talk(t), r.talk(t)
+	a.prompt("slow 150 20", nil)
+	b.prompt("slow 150 20", nil)
+	started := func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" }
+	a.until("text of the first", started)
+	b.until("text of the second", started)
+	_, first := a.ended()
+	_, second := b.ended()
+	if first.Status != event.TurnComplete || second.Status != event.TurnComplete {
+		t.Errorf("ended %s and %s", encode(first), encode(second))
+	}
+}

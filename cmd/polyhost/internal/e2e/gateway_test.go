@@ -1,0 +1,298 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/polyhost/polyhost/adapters/console"
+	"github.com/polyhost/polyhost/cmd/modelstub/stub"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/transports/wiretest"
+)
+
+// patience is how long a real agent may take for one thing on a busy machine.
+const patience = 2 * time.Minute
+
+// program is the gateway under test.
+var program *wiretest.Binary
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "polyhost-e2e-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := 1
+	if program, err = wiretest.Build(context.Background(), "../..", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// rig is a gateway with one agent and the model behind it.
+type rig struct {
+	t       *testing.T
+	cli     *cli
+	model   *httptest.Server
+	place   wiretest.Place
+	at      wiretest.Endpoints
+	watched *watch
+}
+
+func newRig(t *testing.T, c *cli) *rig {
+	t.Helper()
+	bin := c.install(t)
+	// Some agents do not work in a home under the directory for temporary files.
+	dir, err := os.MkdirTemp(cache(t), "home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	model := httptest.NewServer(stub.New(stub.Options{Pause: time.Millisecond}))
+	t.Cleanup(model.Close)
+	r := &rig{t: t, cli: c, model: model, place: wiretest.Place{Home: filepath.Join(dir, "home"), Work: filepath.Join(dir, "work")}}
+	if err := os.Mkdir(r.place.Work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.place.Env = append([]string{"HOME=" + dir, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}, c.setup(t, dir, model.URL)...)
+	for _, git := range [][]string{{"init", "-q"}, {"-c", "user.name=e2e", "-c", "user.email=e2e@localhost", "commit", "-q", "--allow-empty", "-m", "start"}} {
+		cmd := exec.CommandContext(t.Context(), "git", git...)
+		cmd.Dir = r.place.Work
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git: %v\n%s", err, out)
+		}
+	}
+	t.Cleanup(func() { _ = program.Kill(r.place) })
+	r.start()
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	var err error
+	if r.at, err = program.Start(r.place); err != nil {
+		r.t.Fatal(err)
+	}
+	r.watched = r.watch()
+}
+
+func (r *rig) restart() {
+	r.t.Helper()
+	r.watched.end()
+	if err := program.Stop(r.place); err != nil {
+		r.t.Fatalf("stop: %v\n%s", err, program.Log(r.place))
+	}
+	r.start()
+}
+
+// call calls a method of Snowpea, as a client of its own.
+func (r *rig) call(t *testing.T, method string, params any) json.RawMessage {
+	t.Helper()
+	b, err := r.tryCall(t, method, params)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", method, err, program.Log(r.place))
+	}
+	return b
+}
+
+func (r *rig) tryCall(t *testing.T, method string, params any) (json.RawMessage, error) {
+	t.Helper()
+	return r.run(t, "call", "snowpea", method, encode(params))
+}
+
+// run runs a command of the program.
+func (r *rig) run(t *testing.T, args ...string) ([]byte, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program.Path(), append(args, "--home", r.place.Home)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return out.Bytes(), nil
+}
+
+// open opens a session of the agent.
+func (r *rig) open(t *testing.T) string {
+	t.Helper()
+	var s struct{ SessionID string }
+	if err := json.Unmarshal(r.call(t, "session.create", object{"workdir": r.place.Work, "provider": r.cli.backend}), &s); err != nil || s.SessionID == "" {
+		t.Fatalf("session.create: %v", err)
+	}
+	return s.SessionID
+}
+
+// talk follows one session on the console.
+type talk struct {
+	*rig
+	t   *testing.T
+	id  string
+	seq uint64
+}
+
+func (r *rig) talk(t *testing.T) *talk {
+	t.Helper()
+	return &talk{rig: r, t: t, id: r.open(t)}
+}
+
+func (k *talk) prompt(text string, more object) {
+	k.t.Helper()
+	params := object{"sessionId": k.id, "text": text}
+	for name, v := range more {
+		params[name] = v
+	}
+	k.call(k.t, "session.prompt", params)
+}
+
+// until returns the events up to one that is wanted.
+func (k *talk) until(what string, wanted func(*event.Event) bool) (seen []*event.Event) {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
+	defer cancel()
+	found := errors.New("found")
+	c := console.NewClient(console.Endpoint{URL: k.at["console"]["url"], Token: k.at["console"]["token"]})
+	err := c.Tail(ctx, k.id, k.seq, true, func(e *event.Event, _ []byte) error {
+		seen, k.seq = append(seen, e), e.Seq
+		if wanted(e) {
+			return found
+		}
+		return nil
+	})
+	if !errors.Is(err, found) {
+		for _, e := range seen {
+			k.t.Logf("%d %s %s", e.Seq, e.Body.Kind(), encode(e.Body))
+		}
+		k.t.Fatalf("no %s among %d events: %v\n%s", what, len(seen), err, program.Log(k.place))
+	}
+	return seen
+}
+
+// ended waits for the end of a turn and returns all events before it.
+func (k *talk) ended() ([]*event.Event, *event.TurnEnded) {
+	k.t.Helper()
+	seen := k.until("end of the turn", func(e *event.Event) bool { _, ok := e.Body.(*event.TurnEnded); return ok })
+	return seen, seen[len(seen)-1].Body.(*event.TurnEnded)
+}
+
+// play prompts and waits for a turn that ends well.
+func (k *talk) play(text string) []*event.Event {
+	k.t.Helper()
+	k.prompt(text, nil)
+	seen, end := k.ended()
+	if end.Status != event.TurnComplete {
+		k.t.Fatalf("%q ended %s: %s", text, end.Status, encode(end.Error))
+	}
+	return seen
+}
+
+// asked waits for an approval and answers it over Snowpea.
+func (k *talk) answer(decision string) *event.Interaction {
+	k.t.Helper()
+	seen := k.until("approval", func(e *event.Event) bool {
+		o, ok := e.Body.(*event.InteractionOpened)
+		return ok && o.Interaction.Kind == event.Approval
+	})
+	i := &seen[len(seen)-1].Body.(*event.InteractionOpened).Interaction
+	k.call(k.t, "approval.respond", object{"requestId": i.ID.String(), "decision": decision})
+	return i
+}
+
+// text is what the agent said.
+func text(seen []*event.Event) string {
+	var b strings.Builder
+	for _, e := range seen {
+		if p, ok := e.Body.(*event.PartEnded); ok {
+			b.WriteString(p.Text + "\n")
+		}
+	}
+	return b.String()
+}
+
+func bodies[T any](seen []*event.Event) (all []T) {
+	for _, e := range seen {
+		if b, ok := e.Body.(T); ok {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// watch is a client of cognitio that hears of everything.
+type watch struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	mu     sync.Mutex
+	heard  strings.Builder
+}
+
+func (r *rig) watch() *watch {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watch{cancel: cancel, done: make(chan struct{})}
+	r.t.Cleanup(w.end)
+	req, err := http.NewRequestWithContext(ctx, "GET", r.at["cognitio"]["url"]+"/global/event", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.SetBasicAuth(r.at["cognitio"]["username"], r.at["cognitio"]["password"])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("cognitio: %v", err)
+	}
+	go func() {
+		defer close(w.done)
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			w.mu.Lock()
+			w.heard.WriteString(line)
+			w.mu.Unlock()
+		}
+	}()
+	return w
+}
+
+func (w *watch) end() {
+	w.cancel()
+	<-w.done
+}
+
+// heard waits until the other front has told a text.
+func (r *rig) heard(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		r.watched.mu.Lock()
+		told := strings.Contains(r.watched.heard.String(), text)
+		r.watched.mu.Unlock()
+		if told {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("cognitio never told %q", text)
+		}
+	}
+}
