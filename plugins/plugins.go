@@ -64,6 +64,10 @@ func Builtins() []string {
 	return names
 }
 
+// There is what tells without delay whether the program of a built-in agent is
+// installed; nil for an agent that needs none.
+func There(name string) func() bool { return builtins[name].there }
+
 // ServeACP makes this process the plugin of an agent that speaks the Agent
 // Client Protocol and is only known by its command.
 func ServeACP(name string, command []string) error {

@@ -43,6 +43,12 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return s, c.get(ctx, "/api/status", &s)
 }
 
+// Probe asks the same once the gateway has asked all its agents again.
+func (c *Client) Probe(ctx context.Context) (Status, error) {
+	var s Status
+	return s, c.get(ctx, "/api/status?probe=1", &s)
+}
+
 // Sessions lists sessions, newest first; all adds the closed, archived and
 // private ones.
 func (c *Client) Sessions(ctx context.Context, all bool) ([]Session, error) {

@@ -3,6 +3,9 @@ package console
 import "time"
 
 const (
+	// probeWithin is how long the agents may take to say what they are when they
+	// are asked again.
+	probeWithin = 8 * time.Second
 	// requestWithin bounds one request of the client, streams excepted.
 	requestWithin = 10 * time.Second
 	// maxAnswer is the largest answer the client reads, in bytes: a few

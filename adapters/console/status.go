@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 )
@@ -61,6 +63,8 @@ type BackendStatus struct {
 	// State is "unknown" until the agent was asked, then "ready" or "failed".
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
+	// Problems are what stands in the agent's way, with their remedies.
+	Problems []agent.Problem `json:"problems,omitempty"`
 }
 
 // Session is a session in the console's list.
@@ -81,7 +85,12 @@ type Session struct {
 	Archived   bool        `json:"archived"`
 }
 
-func (c *Console) status(w http.ResponseWriter, _ *http.Request) {
+func (c *Console) status(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("probe") != "" {
+		ctx, cancel := context.WithTimeout(r.Context(), probeWithin)
+		c.deps.Host.ProbeAgents(ctx)
+		cancel()
+	}
 	s := c.now()
 	s.Processes = append([]int{}, c.deps.Processes()...)
 	answer(w, http.StatusOK, s)
@@ -101,8 +110,8 @@ func (c *Console) now() Status {
 		s.Pending.Questions += sum.Questions
 		s.Pending.Queued += sum.Queued
 	}
-	for _, a := range c.deps.Host.Agents() {
-		b := BackendStatus{Name: a.Name, Title: a.Info.Title, Version: a.Info.Version, State: "unknown"}
+	for _, a := range c.deps.Host.AllAgents() {
+		b := BackendStatus{Name: a.Name, Title: a.Info.Title, Version: a.Info.Version, State: "unknown", Problems: a.Problems}
 		switch {
 		case a.Err != nil:
 			b.State, b.Error = "failed", a.Err.Error()

@@ -106,10 +106,13 @@ type ChatInfo struct {
 	// Agent is the persona a subagent runs as.
 	Agent string `json:"agent,omitempty"`
 	// Conversation is the agent's own id, with which it resumes.
-	Conversation string            `json:"conversation,omitempty"`
-	Aliases      map[string]string `json:"aliases,omitempty"`
-	Archived     bool              `json:"archived,omitempty"`
-	Unread       bool              `json:"unread,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
+	// ForkOf is the agent's conversation with whose history this one is to
+	// begin; "" once it has.
+	ForkOf   string            `json:"fork_of,omitempty"`
+	Aliases  map[string]string `json:"aliases,omitempty"`
+	Archived bool              `json:"archived,omitempty"`
+	Unread   bool              `json:"unread,omitempty"`
 }
 
 // ChatAdded adds a chat beside the default one.
@@ -123,6 +126,7 @@ type ChatUpdated struct {
 	By           Actor             `json:"by"`
 	Title        *string           `json:"title,omitempty"`
 	Conversation *string           `json:"conversation,omitempty"`
+	ForkOf       *string           `json:"fork_of,omitempty"`
 	Archived     *bool             `json:"archived,omitempty"`
 	Unread       *bool             `json:"unread,omitempty"`
 	Aliases      map[string]string `json:"aliases,omitempty"` // merged; "" deletes

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/store"
@@ -19,6 +20,8 @@ type AgentInfo struct {
 	Err error
 	// Known: the agent was asked and has answered.
 	Known bool
+	// Problems are what stands in its way, with their remedies.
+	Problems []agent.Problem
 }
 
 // agents keeps what the backends say of themselves.
@@ -42,45 +45,111 @@ func newAgents(ctx context.Context, h *Host) *agents {
 				h.log.Warn("What an agent said of itself cannot be read", "backend", b.Name, "err", err)
 			}
 		}
+		if b.There != nil && !b.There() {
+			info.Problems = []agent.Problem{{Code: agent.ProblemMissing, Message: b.Name + " is not installed"}}
+		}
 		a.infos = append(a.infos, info)
 	}
+	var first sync.WaitGroup
+	for i := range h.opt.Backends {
+		first.Add(1)
+		a.wg.Go(func() { a.keepAsking(i, first.Done) })
+	}
 	a.wg.Go(func() {
-		defer close(a.ready)
-		var wg sync.WaitGroup
-		for i, b := range h.opt.Backends {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(h.ctx, ProbeWithin)
-				defer cancel()
-				info, err := b.Backend.Info(ctx)
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.infos[i].Err, a.infos[i].Known = err, err == nil
-				if err != nil {
-					if !errors.Is(err, context.Canceled) {
-						h.log.Warn("An agent could not be asked what it is", "backend", b.Name, "err", err)
-					}
-					return
-				}
-				info.Name = b.Name
-				if info.Title == "" {
-					info.Title = b.Name
-				}
-				a.infos[i].Info = info
-				if stored, err := json.Marshal(info); err == nil {
-					h.store.Commit(store.Batch{Put: []store.KV{{Key: agentKey(b.Name), Value: stored}}, Lazy: true})
-				}
-			})
-		}
-		wg.Wait()
+		first.Wait()
+		close(a.ready)
 	})
 	return a
 }
 
+// keepAsking asks one backend, and again at growing intervals while it fails:
+// the agent may be installed, or mended, meanwhile.
+func (a *agents) keepAsking(i int, asked func()) {
+	for pause := ReprobeFirst; ; pause = min(2*pause, ReprobeMost) {
+		err := a.ask(a.host.ctx, i, false)
+		asked()
+		asked = func() {}
+		if err == nil {
+			return
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-a.host.ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// ask has one backend say what it is. One whose program is not there is left
+// alone, unless it is to say in words how it is installed.
+func (a *agents) ask(ctx context.Context, i int, words bool) error {
+	b := a.host.opt.Backends[i]
+	ctx, cancel := context.WithTimeout(ctx, ProbeWithin)
+	defer cancel()
+	var info agent.Info
+	var err error
+	if !words && b.There != nil && !b.There() {
+		err = &agent.Problem{Code: agent.ProblemMissing, Message: b.Name + " is not installed"}
+	} else {
+		info, err = b.Backend.Info(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := &a.infos[i]
+	if err != nil {
+		if before := at.Err; !errors.Is(err, context.Canceled) && !at.missing() && (before == nil || before.Error() != err.Error()) {
+			a.host.log.Warn("An agent could not be asked what it is", "backend", b.Name, "err", err)
+		}
+		at.Err, at.Known, at.Problems = err, false, nil
+		var p *agent.Problem
+		if errors.As(err, &p) {
+			at.Problems = []agent.Problem{*p}
+		}
+		return err
+	}
+	info.Name = b.Name
+	if info.Title == "" {
+		info.Title = b.Name
+	}
+	at.Err, at.Known, at.Problems, at.Info = nil, true, info.Problems, info
+	if stored, err := json.Marshal(info); err == nil {
+		a.host.store.Commit(store.Batch{Put: []store.KV{{Key: agentKey(b.Name), Value: stored}}, Lazy: true})
+	}
+	return nil
+}
+
+// missing: the agent's program is not there.
+func (i *AgentInfo) missing() bool {
+	return slices.ContainsFunc(i.Problems, func(p agent.Problem) bool { return p.Code == agent.ProblemMissing }) && !i.Known
+}
+
+// ProbeAgents asks all backends again and waits for their answers.
+func (h *Host) ProbeAgents(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range h.opt.Backends {
+		wg.Go(func() { _ = h.agents.ask(ctx, i, true) }) // what failed is in the list
+	}
+	wg.Wait()
+}
+
 func (a *agents) close() { a.wg.Wait() }
 
-// Agents returns the backends with what they say of themselves, as far as
-// they have answered; the first is the default.
+// Agents returns the agents that clients are offered, with what they say of
+// themselves as far as they have answered; the first is the default. Those
+// that are not installed are left out, unless none is.
 func (h *Host) Agents() []AgentInfo {
+	all := h.AllAgents()
+	offered := slices.DeleteFunc(slices.Clone(all), func(a AgentInfo) bool { return a.missing() })
+	if len(offered) == 0 {
+		return all
+	}
+	return offered
+}
+
+// AllAgents returns also the agents that are not installed.
+func (h *Host) AllAgents() []AgentInfo {
 	h.agents.mu.Lock()
 	defer h.agents.mu.Unlock()
 	return slices.Clone(h.agents.infos)

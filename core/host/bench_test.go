@@ -40,7 +40,7 @@ func (quietConversation) Recv(ctx context.Context) ([]agent.Frame, error) {
 // the path of an event is measured without the hand-over between goroutines.
 func benchSession(b testing.TB, home store.Store) (*Session, *run) {
 	h, err := Open(context.Background(), Options{Store: home, DefaultDir: b.TempDir(),
-		Backends: []NamedBackend{{"quiet", quietAgent{}}}})
+		Backends: []NamedBackend{{Name: "quiet", Backend: quietAgent{}}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (s *Session) UpdateChat(ctx context.Context, chat id.ID, u *event.ChatUpdat
 		if u.Title == nil && u.Archived == nil && u.Unread == nil && len(u.Aliases) == 0 {
 			return nil
 		}
-		u.Conversation = nil
+		u.Conversation, u.ForkOf = nil, nil
 		s.emit(chat, id.Nil, &u)
 		return nil
 	})

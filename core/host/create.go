@@ -118,7 +118,7 @@ func (h *Host) newInfo(c CreateSession) (event.SessionInfo, error) {
 		info.ID = id.New()
 	}
 	if info.Backend == "" {
-		info.Backend = h.opt.Backends[0].Name
+		info.Backend = h.Agents()[0].Name
 	}
 	if h.backend(info.Backend) == nil {
 		return info, fmt.Errorf("%w: %.80q", ErrNoBackend, info.Backend)

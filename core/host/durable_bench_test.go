@@ -51,7 +51,7 @@ func BenchmarkDurableEvents(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer home.Close()
-	h, err := Open(context.Background(), Options{Store: home, DefaultDir: b.TempDir(), Backends: []NamedBackend{{"quiet", quietAgent{}}}})
+	h, err := Open(context.Background(), Options{Store: home, DefaultDir: b.TempDir(), Backends: []NamedBackend{{Name: "quiet", Backend: quietAgent{}}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func BenchmarkPromptAnswer(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer home.Close()
-	h, err := Open(context.Background(), Options{Store: home, DefaultDir: dir, Backends: []NamedBackend{{"quiet", quietAgent{}}}})
+	h, err := Open(context.Background(), Options{Store: home, DefaultDir: dir, Backends: []NamedBackend{{Name: "quiet", Backend: quietAgent{}}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -58,6 +58,9 @@ type Options struct {
 type NamedBackend struct {
 	Name    string
 	Backend agent.Backend
+	// There tells without delay whether the agent's program is installed;
+	// nil leaves that to the backend.
+	There func() bool
 }
 
 // Host is the neutral gateway.

@@ -44,6 +44,11 @@ const (
 	pastPage   = 100
 	importPage = 50
 
+	// ReprobeFirst is when an agent that could not say what it is is asked
+	// again, ReprobeMost the longest pause between later attempts.
+	ReprobeFirst = 30 * time.Second
+	ReprobeMost  = 10 * time.Minute
+
 	// MaxPrompt is the most text of one message, in bytes.
 	MaxPrompt = 4 << 20
 	// MaxAttachment is the most bytes of one attachment.

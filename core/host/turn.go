@@ -73,6 +73,9 @@ func (s *Session) prompt(r *run) {
 		}
 		open := agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
 			Settings: settings, Resume: c.Conversation, Tools: tools}
+		if c.Conversation == "" && c.ForkOf != "" {
+			open.Resume, open.Fork = c.ForkOf, true
+		}
 		door := s.openDoor(r, &open)
 		r.conv = s.converse(backend, open, r.chat, r.before, door)
 		r.before = nil

@@ -119,7 +119,7 @@ func touches(b event.Body) bool {
 	case *event.SessionUpdated:
 		return b.Unread == nil && b.Owner == nil
 	case *event.ChatUpdated:
-		return b.Unread == nil && b.Conversation == nil
+		return b.Unread == nil && b.Conversation == nil && b.ForkOf == nil
 	}
 	return true
 }
@@ -242,6 +242,7 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 	case *event.ChatUpdated:
 		set(&c.Title, b.Title)
 		set(&c.Conversation, b.Conversation)
+		set(&c.ForkOf, b.ForkOf)
 		set(&c.Archived, b.Archived)
 		set(&c.Unread, b.Unread)
 		c.Aliases = mergeMap(c.Aliases, b.Aliases, func(v string) bool { return v == "" })

@@ -18,6 +18,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/gateway"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
+	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/boltstore"
@@ -139,7 +140,7 @@ func (x *examination) running(ctx context.Context, locked error) {
 		x.note("gateway", Wary, "", "%v, and has no %s yet: it is starting or stopping", locked, endpoints.File)
 		return
 	}
-	s, err := console.NewClient(e.Console).Status(ctx)
+	s, err := console.NewClient(e.Console).Probe(ctx)
 	if err != nil {
 		x.note("gateway", Wrong, fmt.Sprintf("kill %d && %s serve", e.PID, x.self), "pid %d has the home and does not answer: %v", e.PID, err)
 		return
@@ -147,10 +148,12 @@ func (x *examination) running(ctx context.Context, locked error) {
 	x.note("gateway", Good, "", "polyhost %s runs, pid %d", s.Version, s.PID)
 	x.note("store", Good, "", "%d sessions", s.Sessions.Total)
 	for _, b := range s.Backends {
-		switch b.State {
-		case "ready":
-			x.note("agent", Good, "", "%s %s", b.Name, b.Version)
-		case "failed":
+		switch {
+		case b.State == "ready":
+			x.ready(b.Name, b.Version, b.Problems)
+		case len(b.Problems) > 0:
+			x.problem(b.Name, b.Problems[0])
+		case b.State == "failed":
 			x.note("agent", Wrong, x.logOf(b.Name), "%s does not start: %s", b.Name, b.Error)
 		default:
 			x.note("agent", Wary, "", "%s was not asked yet", b.Name)
@@ -241,15 +244,37 @@ func (x *examination) agents(ctx context.Context) {
 		asked, cancel := context.WithTimeout(ctx, agentWithin)
 		info, err := b.Backend.Info(asked)
 		cancel()
-		if err != nil {
+		var p *agent.Problem
+		switch {
+		case err == nil:
+			x.ready(b.Name, info.Version, info.Problems)
+		case errors.As(err, &p):
+			x.problem(b.Name, *p)
+		default:
 			x.note("agent", Wrong, x.logOf(b.Name), "%s does not start: %v", b.Name, err)
-		} else {
-			x.note("agent", Good, "", "%s %s", b.Name, info.Version)
 		}
 		if err := b.Backend.Close(); err != nil {
 			x.note("agent", Wary, "", "%s did not end well: %v", b.Name, err)
 		}
 	}
+}
+
+// ready notes an agent that starts, and what it lacks nevertheless.
+func (x *examination) ready(name, version string, problems []agent.Problem) {
+	x.note("agent", Good, "", "%s %s starts", name, version)
+	for _, p := range problems {
+		x.note("agent", Wary, p.Fix, "%s: %s", name, p.Message)
+	}
+}
+
+// problem notes why there is no agent. One that nobody has installed is
+// nothing wrong.
+func (x *examination) problem(name string, p agent.Problem) {
+	state := Wrong
+	if p.Code == agent.ProblemMissing {
+		state = Good
+	}
+	x.note("agent", state, p.Fix, "%s: %s", name, p.Message)
 }
 
 func (x *examination) logOf(backend string) string {

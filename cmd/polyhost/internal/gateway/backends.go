@@ -58,6 +58,7 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 	}
 	for _, name := range builtins {
 		add(builtin(self, s, name))
+		list[len(list)-1].There = plugins.There(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ACPAgents)) {
 		if slices.ContainsFunc(list, func(b host.NamedBackend) bool { return b.Name == name }) {

@@ -1,0 +1,167 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+)
+
+// Fork says what a new session is to begin with.
+type Fork struct {
+	Chat id.ID // Nil is the default chat
+	// UpTo is the last turn that the fork has; Nil is the newest. Agents fork
+	// whole conversations, so that it can only be the newest.
+	UpTo  id.ID
+	By    event.Actor
+	Title string // "" is the session's
+}
+
+// Fork makes a new session with the history of a chat. Its first prompt begins
+// a conversation of its own with what the agent remembers of this one, which
+// stays as it is.
+func (s *Session) Fork(ctx context.Context, f Fork) (*Session, error) {
+	st := s.State()
+	if f.Chat.IsNil() {
+		f.Chat = st.Default
+	}
+	c := st.Chat(f.Chat)
+	switch {
+	case c == nil:
+		return nil, fmt.Errorf("fork: chat %s: %w", f.Chat, ErrNotFound)
+	case !s.host.can(st.Info.Backend).Fork:
+		return nil, fmt.Errorf("fork: %w: %s cannot begin with another conversation's history", ErrUnsupported, st.Info.Backend)
+	case c.Active != nil:
+		return nil, fmt.Errorf("fork: %w", ErrBusy)
+	case c.Count == 0 || c.Conversation == "":
+		return nil, fmt.Errorf("fork: %w: the chat has no conversation yet", ErrInvalid)
+	}
+	if last := lastTurn(c); !f.UpTo.IsNil() && (last == nil || last.ID != f.UpTo) {
+		if _, err := s.FindTurn(ctx, f.Chat, f.UpTo); err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+		return nil, fmt.Errorf("fork: %w: it forks whole conversations, not at an earlier turn", ErrUnsupported)
+	}
+	if err := s.Durable(ctx, st.Seq); err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	title := f.Title
+	if title == "" {
+		title = st.Info.Title
+	}
+	return s.host.copySession(ctx, s, st, c, CreateSession{Backend: st.Info.Backend, Dirs: st.Info.Dirs, Title: title,
+		Settings: st.Info.Settings, By: f.By})
+}
+
+// copySession stores a session whose turns are those of a chat, with ids of
+// their own, and opens it.
+func (h *Host) copySession(ctx context.Context, from *Session, st *state.State, c *state.Chat, create CreateSession) (*Session, error) {
+	info, err := h.newInfo(create)
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	if h.isClosing() {
+		return nil, ErrClosed
+	}
+	s := newSession(h, state.New(state.DefaultLimits), false)
+	s.id, s.log, s.w.log, s.silent = info.ID, h.log.With("session", info.ID.String()), logName(info.ID), true
+	s.at = info.CreatedAt
+	chat := id.New()
+	ids := map[id.ID]id.ID{}
+	fresh := func(old id.ID) id.ID {
+		if old.IsNil() {
+			return old
+		}
+		if _, ok := ids[old]; !ok {
+			ids[old] = id.New()
+		}
+		return ids[old]
+	}
+	s.emit(id.Nil, id.Nil, &event.SessionCreated{Info: info, Default: chat})
+	r := s.chatRun(chat)
+	for before := 0; before < c.Count; {
+		upto := min(before+importPage, c.Count)
+		turns, err := from.Turns(ctx, c.ID, upto, upto-before)
+		if err != nil {
+			return nil, fmt.Errorf("fork: %w", err)
+		}
+		for _, t := range turns {
+			s.copyTurn(r, t, fresh)
+		}
+		if before = upto; before < c.Count {
+			if err := s.store(ctx); err != nil {
+				return nil, fmt.Errorf("fork: %w", err)
+			}
+		}
+	}
+	s.at = info.CreatedAt
+	origin := c.Conversation
+	s.emit(chat, id.Nil, &event.ChatUpdated{By: event.Gateway, ForkOf: &origin})
+	if err := s.storeWhole(ctx); err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	sum := summarise(s.work, false)
+	sum.Live = false
+	h.mu.Lock()
+	h.indexLocked(&sum)
+	h.tellLocked(Change{Kind: Added, Session: info.ID, Summary: sum, Reason: reasonCreated})
+	h.mu.Unlock()
+	return h.Session(ctx, info.ID)
+}
+
+// copyTurn appends a finished turn as its events were: each part whole.
+func (s *Session) copyTurn(r *run, t *state.Turn, fresh func(id.ID) id.ID) {
+	m := t.Message
+	m.ID, m.Turn, m.Key, m.Alias, m.TurnAlias, m.Tools = fresh(m.ID), fresh(t.ID), "", "", "", nil
+	s.at = t.StartedAt
+	s.start(r, m, false)
+	for _, p := range t.Parts {
+		s.copyPart(r, p, fresh)
+	}
+	if t.Usage != (event.Usage{}) {
+		r.emit(&event.UsageReported{Usage: t.Usage})
+	}
+	s.at = t.StartedAt.Add(t.Duration)
+	s.finish(r, t.Status, t.Error, m.By, t.Synthetic)
+}
+
+func (s *Session) copyPart(r *run, p *event.Part, fresh func(id.ID) id.ID) {
+	q := *p
+	q.ID = fresh(p.ID)
+	s.at = p.StartedAt
+	switch {
+	case q.Tool != nil:
+		tool := *q.Tool
+		end := &event.ToolEnded{Part: q.ID, Status: tool.Status, Output: tool.Output.String(), Error: tool.Error,
+			ExitCode: tool.ExitCode, Edits: tool.Edits, Dropped: tool.Dropped, Refused: tool.Refused}
+		started := event.Tool{Call: tool.Call, Name: tool.Name, Title: tool.Title, Tag: tool.Tag, Server: tool.Server,
+			Client: tool.Client, Status: event.CallStreaming}
+		r.emit(&event.PartStarted{Part: event.Part{ID: q.ID, Kind: q.Kind, StartedAt: q.StartedAt, Tool: &started}})
+		r.emit(&event.ToolReady{Part: q.ID, Input: tool.Input, Title: tool.Title, Tag: tool.Tag, Edits: tool.Edits})
+		if tool.Allowed != "" {
+			r.emit(&event.ToolRunning{Part: q.ID, Allowed: tool.Allowed})
+		}
+		s.at = p.EndedAt
+		r.emit(end)
+	case q.Kind == event.PartText || q.Kind == event.PartReasoning:
+		text := q.Text.String()
+		r.emit(&event.PartStarted{Part: event.Part{ID: q.ID, Kind: q.Kind, StartedAt: q.StartedAt}})
+		for piece := text; piece != ""; {
+			head := validPrefix(piece, flushBytes)
+			s.emit(r.chat, r.turn, &event.PartDelta{Part: q.ID, Text: head})
+			piece = piece[len(head):]
+		}
+		s.at = p.EndedAt
+		r.emit(&event.PartEnded{Part: q.ID, Text: text, Cut: q.Cut})
+	default:
+		if q.Message != nil {
+			m := *q.Message
+			m.ID, m.Turn, m.Tools = fresh(m.ID), r.turn, slices.Clone(m.Tools)
+			q.Message = &m
+		}
+		r.emit(&event.PartStarted{Part: q})
+	}
+}
