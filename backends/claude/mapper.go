@@ -119,8 +119,18 @@ func (m *mapper) begin(turn, uuid string) {
 	m.sent[uuid] = sent{}
 }
 
+// streamed is how most lines begin.
+var streamed = []byte(`{"type":"stream_event",`)
+
 // record takes one line. An error means that it is no record.
 func (m *mapper) record(line []byte) error {
+	if bytes.HasPrefix(line, streamed) {
+		var r streamRecord
+		if json.Unmarshal(line, &r) == nil && r.Event != nil {
+			m.streams(r.SessionID, r.Parent, r.Event)
+			return nil
+		}
+	}
 	var r record
 	if err := json.Unmarshal(line, &r); err != nil {
 		// A field of another type is one that a later version changed: the
@@ -131,13 +141,13 @@ func (m *mapper) record(line []byte) error {
 		}
 	}
 	switch r.Type {
-	case "stream_event", "assistant", "user":
+	case "assistant", "user":
 		m.identify(r.SessionID)
 	}
 	switch r.Type {
 	case "stream_event":
-		if r.Event != nil && r.Parent == "" && m.open {
-			m.event(r.Event)
+		if r.Event != nil {
+			m.streams(r.SessionID, r.Parent, r.Event)
 		}
 	case "assistant":
 		m.assistant(&r)
@@ -171,6 +181,14 @@ func (m *mapper) record(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// streams is a piece of what the model says; a subagent's comes whole later.
+func (m *mapper) streams(session, parent string, e *streamEvent) {
+	m.identify(session)
+	if parent == "" && m.open {
+		m.event(e)
+	}
 }
 
 // identify tells the conversation's id once the CLI has kept something of it.

@@ -74,6 +74,13 @@ type record struct {
 	Origin       *origin               `json:"origin"`
 }
 
+// streamRecord is a record of the kind that comes most.
+type streamRecord struct {
+	SessionID string       `json:"session_id"`
+	Parent    string       `json:"parent_tool_use_id"`
+	Event     *streamEvent `json:"event"`
+}
+
 type task struct {
 	TaskType    string `json:"task_type"`
 	Description string `json:"description"`
