@@ -80,7 +80,15 @@ func parseMessages(_ string, body []byte) (*request, error) {
 			result, pictures := b.Content.texts()
 			r.messages = append(r.messages, message{role: toolRole, text: result, images: pictures})
 		}
-		if len(said) > 0 {
+		switch {
+		case msg.Role == user:
+			// Agents put prompts that got no answer into one message with the
+			// next: each block is a script of its own.
+			for _, b := range said {
+				words, pictures := content{b}.texts()
+				r.messages = append(r.messages, message{role: user, text: words, images: pictures})
+			}
+		case len(said) > 0:
 			words, pictures := said.texts()
 			r.messages = append(r.messages, message{role: msg.Role, text: words, images: pictures})
 		}

@@ -16,6 +16,16 @@ import (
 	"go.uber.org/goleak"
 )
 
+func TestAPromptThatFailedIsNotPlayedWithTheNext(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	body := `{"messages":[{"role":"user","content":[{"type":"text","text":"fail 400"},{"type":"text","text":"text: later words"}]}]}`
+	New(Options{}).ServeHTTP(w, httptest.NewRequest("POST", "/v1/messages", strings.NewReader(body)))
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "later words") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wire is one dialect as its client sees it.

@@ -36,7 +36,7 @@ var clis = []cli{
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
 		setup: func(t *testing.T, home, model string) []string {
-			write(t, filepath.Join(home, ".codex/config.toml"), fmt.Sprintf(`model = "stub-large"
+			write(t, filepath.Join(home, ".codex/config.toml"), fmt.Sprintf(`model = "gpt-5.5" # the tools depend on the model
 model_provider = "stub"
 model_reasoning_summary = "detailed"
 model_supports_reasoning_summaries = true
