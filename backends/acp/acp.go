@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -31,13 +32,18 @@ type Backend struct {
 	probing sync.Mutex
 	info    *agent.Info // once a probe succeeded
 
+	listing sync.Mutex
+	list    *listed // nil before it was read
+
 	reading sync.Mutex
 	kept    *kept
+
+	caches func() (string, error) // finds the directory for what may be deleted
 }
 
 // New returns the backend of an agent. Nothing is started yet.
 func New(a Agent) *Backend {
-	return &Backend{agent: a, open: map[*conversation]struct{}{}, births: map[string]time.Time{}}
+	return &Backend{agent: a, open: map[*conversation]struct{}{}, births: map[string]time.Time{}, caches: os.UserCacheDir}
 }
 
 // Open begins a conversation. The agent's program starts with the first turn.

@@ -3,13 +3,13 @@ package acp
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/polyhost/polyhost/backends/acp/fake"
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
@@ -17,18 +17,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if flavour := os.Getenv(fakeVar); flavour != "" {
-		runFake(flavour)
+	if os.Getenv(fake.Var) != "" {
+		fake.Main()
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func signalIgnore() { signal.Ignore(syscall.SIGTERM, syscall.SIGINT) }
-
 var flavours = map[string]Agent{"gemini": Gemini, "opencode": OpenCode, "claude": Claude, "codex": Codex}
 
 // pretend is an agent whose program is the fake.
-func pretend(t *testing.T, flavour string) *Backend {
+func pretend(t *testing.T, flavour string, env ...string) *Backend {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -36,9 +34,12 @@ func pretend(t *testing.T, flavour string) *Backend {
 	}
 	a := flavours[flavour]
 	a.Program = cli.Program{Title: a.Title, Name: self, Install: "get it"}
-	a.Env = append([]string{fakeVar + "=" + flavour}, a.Env...)
-	a.SlowToLoad = false
-	return New(a)
+	a.Env = slices.Concat([]string{fake.Var + "=" + flavour}, env, a.Env)
+	a.SlowToLoad, a.Keeps = false, nil
+	b := New(a)
+	cache := t.TempDir()
+	b.caches = func() (string, error) { return cache, nil }
+	return b
 }
 
 func TestContract(t *testing.T) {

@@ -2,7 +2,9 @@ package acp
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,12 +44,31 @@ type Agent struct {
 	// SlowToLoad: a conversation cannot be loaded within the minute in which
 	// it began.
 	SlowToLoad bool
+	// Keeps are patterns of the files in which the agent keeps conversations;
+	// nil if nobody knows.
+	Keeps func() []string
 	// Subagents and Plans say what the agent was seen to report.
 	Subagents, Plans bool
 }
 
 // Key is a sign-in method and the variable it needs.
 type Key struct{ Method, Var string }
+
+// under is a pattern below the directory that a variable names, or else below
+// a directory of the home.
+func under(variable, otherwise string, pattern ...string) func() []string {
+	return func() []string {
+		dir := os.Getenv(variable)
+		if dir == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil
+			}
+			dir = filepath.Join(home, otherwise)
+		}
+		return []string{filepath.Join(append([]string{dir}, pattern...)...)}
+	}
+}
 
 func fixed(args ...string) func() []string { return func() []string { return args } }
 
@@ -74,6 +95,7 @@ var OpenCode = Agent{
 		"OPENROUTER_*", "MISTRAL_*", "GROQ_*", "XAI_*", "DEEPSEEK_*"},
 	SignIn:   "opencode auth login",
 	PlanMode: "plan", Personas: true, NamesInTitles: true, Plans: true,
+	Keeps: under("XDG_DATA_HOME", ".local/share", "opencode", "opencode*.db*"),
 }
 
 // Claude is Claude Code behind its adapter.
@@ -86,6 +108,7 @@ var Claude = Agent{
 	Inherit: []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "IS_SANDBOX"},
 	SignIn:  "claude /login",
 	AskMode: "default", PlanMode: "plan", ErrorsAsText: "API Error", Subagents: true, Plans: true,
+	Keeps: under("CLAUDE_CONFIG_DIR", ".claude", "projects", "*", "*.jsonl"),
 }
 
 // Codex is Codex behind its adapter.
@@ -105,6 +128,7 @@ var Codex = Agent{
 	SignIn:  "codex login",
 	Keys:    []Key{{"codex-api-key", "CODEX_API_KEY"}, {"openai-api-key", "OPENAI_API_KEY"}},
 	Plans:   true,
+	Keeps:   under("CODEX_HOME", ".codex", "sessions", "*", "*", "*", "*.jsonl"),
 }
 
 // Installed tells whether the agent's program can be found.

@@ -3,9 +3,12 @@ package acp
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/polyhost/polyhost/backends/acp/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -187,8 +190,8 @@ func TestInfoAndProblems(t *testing.T) {
 		!info.Capabilities.Fork || !info.Capabilities.Catalogue || info.Capabilities.Steer {
 		t.Errorf("%+v", info)
 	}
-	page, err := b.Conversations(t.Context(), agent.ConversationQuery{})
-	if err != nil || len(page.Conversations) != 1 || page.Conversations[0].Title != "First words" || page.Conversations[0].UpdatedAt.IsZero() {
+	page, err := b.Conversations(t.Context(), agent.ConversationQuery{Limit: 1})
+	if err != nil || len(page.Conversations) != 1 || page.Next == "" || page.Conversations[0].Title != "First words" || page.Conversations[0].UpdatedAt.IsZero() {
 		t.Errorf("%+v, %v", page, err)
 	}
 	history, err := b.History(t.Context(), agent.HistoryQuery{ID: "opencode-1", Dir: t.TempDir(), Limit: 1})
@@ -202,5 +205,69 @@ func TestInfoAndProblems(t *testing.T) {
 	missing := New(Custom("mine", []string{"no-such-program", "--acp"}))
 	if _, err := missing.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "not installed") {
 		t.Errorf("a missing program: %v", err)
+	}
+}
+
+// TestAnIdleAgentIsNotStartedForItsList: each start costs seconds.
+func TestAnIdleAgentIsNotStartedForItsList(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, file := filepath.Join(dir, "log"), filepath.Join(dir, "kept.db")
+	said := func() []string {
+		b, _ := os.ReadFile(log)
+		_ = os.Remove(log)
+		return strings.Fields(string(b))
+	}
+	touch := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touch("one")
+	cache := filepath.Join(dir, "cache")
+	look := filepath.Join(cache, "polyhost/probe/opencode")
+	b := pretend(t, "opencode", fake.LogVar+"="+log, fake.LookVar+"="+look)
+	b.agent.Keeps = func() []string { return []string{filepath.Join(dir, "kept.*")} }
+	b.caches = func() (string, error) { return cache, nil }
+	list := func(want int) {
+		t.Helper()
+		page, err := b.Conversations(t.Context(), agent.ConversationQuery{})
+		if err != nil || len(page.Conversations) != want {
+			t.Errorf("%+v, %v", page, err)
+		}
+	}
+	if _, err := b.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(); slices.Contains(got, "session/new") || !slices.Contains(got, "opencode-look") {
+		t.Errorf("a second look: %v", got)
+	}
+	list(2)
+	list(2)
+	if got := said(); len(got) > 0 {
+		t.Errorf("for a list that has not changed: %v", got)
+	}
+	touch("two")
+	if err := os.Chtimes(file, time.Now(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	list(2)
+	if got := said(); len(got) > 0 {
+		t.Errorf("for a list that has changed, but was read a moment ago: %v", got)
+	}
+	b.list.at = time.Now().Add(-listEvery)
+	list(2)
+	if got := said(); !slices.Equal(got, []string{"initialize", "session/list"}) {
+		t.Errorf("for a list that has changed: %v", got)
+	}
+	k := begin(t, b, agent.Open{})
+	k.turn(agent.Prompt{Turn: "t1", Text: "say one"}, nil)
+	said()
+	if err := os.Chtimes(file, time.Now(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	list(2)
+	if got := said(); !slices.Equal(got, []string{"session/list"}) {
+		t.Errorf("with a process that runs: %v", got)
 	}
 }

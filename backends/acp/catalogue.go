@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,47 +15,179 @@ import (
 	"github.com/polyhost/polyhost/core/lines"
 )
 
-// Conversations lists what the agent keeps. It starts the agent's program,
-// which takes a while: callers keep the answer.
+// listed is the agent's list of conversations when it was last read.
+type listed struct {
+	all   []agent.PastConversation
+	at    time.Time
+	stamp string // of the agent's files
+}
+
+// Conversations lists what the agent keeps. Its program is asked only when its
+// files say that there is something new, through a process that runs anyway if
+// there is one.
 func (b *Backend) Conversations(ctx context.Context, q agent.ConversationQuery) (agent.ConversationPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeBound)
-	defer cancel()
-	dir := q.Dir
-	if dir == "" {
-		dir = os.TempDir()
+	b.listing.Lock()
+	defer b.listing.Unlock()
+	from := 0
+	if q.After != "" {
+		n, err := strconv.Atoi(q.After)
+		if err != nil || n < 0 {
+			return agent.ConversationPage{}, fmt.Errorf("there is no page after %q", q.After)
+		}
+		from = n
 	}
-	l, err := b.agent.connect(ctx, dir, nil, &quietListener{})
-	if err != nil {
-		return agent.ConversationPage{}, err
-	}
-	defer l.stop()
-	if l.init.Capabilities.Session.List == nil || !l.init.Capabilities.Load {
-		return agent.ConversationPage{}, agent.ErrUnsupported
+	if from == 0 || b.list == nil {
+		if err := b.refresh(ctx); err != nil {
+			return agent.ConversationPage{}, err
+		}
 	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = pageLimit
 	}
-	page := agent.ConversationPage{Conversations: []agent.PastConversation{}, Next: q.After}
-	// A page is some whole pages of the agent's.
-	for range maxPages {
-		var a listAnswer
-		if err := l.call(ctx, "session/list", listRequest{Dir: q.Dir, Cursor: page.Next}, &a); err != nil {
-			return agent.ConversationPage{}, fmt.Errorf("list the conversations of %s: %w", b.agent.Title, err)
-		}
-		for _, s := range a.Sessions {
-			if q.Dir != "" && s.Dir != "" && filepath.Clean(s.Dir) != filepath.Clean(q.Dir) {
-				continue
+	page := agent.ConversationPage{Conversations: []agent.PastConversation{}}
+	for i := from; i < len(b.list.all); i++ {
+		if one := b.list.all[i]; q.Dir == "" || one.Dir == filepath.Clean(q.Dir) {
+			if len(page.Conversations) == limit {
+				page.Next = strconv.Itoa(i)
+				break
 			}
-			at, _ := time.Parse(time.RFC3339, s.Updated) // one that is not told stays zero
-			page.Conversations = append(page.Conversations, agent.PastConversation{ID: s.ID, Dir: s.Dir, Title: s.Title, UpdatedAt: at})
-		}
-		page.Next = a.Next
-		if page.Next == "" || len(page.Conversations) >= limit {
-			break
+			page.Conversations = append(page.Conversations, one)
 		}
 	}
 	return page, nil
+}
+
+// keep takes a list that was read.
+func (b *Backend) keep(all []agent.PastConversation, stamp string) {
+	b.listing.Lock()
+	defer b.listing.Unlock()
+	b.list = &listed{all: all, at: time.Now(), stamp: stamp}
+}
+
+// refresh reads the list again if it may have changed. The caller holds
+// listing.
+func (b *Backend) refresh(ctx context.Context) error {
+	stamp := b.agent.stamp()
+	if b.list != nil {
+		age := time.Since(b.list.at)
+		if stamp != "" && stamp == b.list.stamp || stamp == "" && age < listAge {
+			return nil
+		}
+	}
+	dir, err := b.lookout()
+	if err != nil {
+		return err
+	}
+	if l := b.running(); l != nil {
+		if !l.lists() {
+			return agent.ErrUnsupported
+		}
+		asked, cancel := context.WithTimeout(ctx, configBound)
+		all, err := l.conversations(asked, dir)
+		cancel()
+		if err == nil {
+			b.list = &listed{all: all, at: time.Now(), stamp: stamp}
+			return nil
+		}
+	}
+	if b.list != nil && time.Since(b.list.at) < listEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeBound)
+	defer cancel()
+	l, err := b.agent.connect(ctx, dir, nil, &quietListener{})
+	if err != nil {
+		return err
+	}
+	if !l.lists() {
+		l.stop()
+		return agent.ErrUnsupported
+	}
+	all, err := l.conversations(ctx, dir)
+	l.stop()
+	if err != nil {
+		return err
+	}
+	// The program itself has touched its files until now.
+	b.list = &listed{all: all, at: time.Now(), stamp: b.agent.stamp()}
+	return nil
+}
+
+// lists tells whether the agent lists conversations that it can load.
+func (l *link) lists() bool {
+	return l.init.Capabilities.Session.List != nil && l.init.Capabilities.Load
+}
+
+// running is a process of a conversation, nil if there is none.
+func (b *Backend) running() *link {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.open {
+		c.mu.Lock()
+		l := c.link
+		c.mu.Unlock()
+		if l == nil {
+			continue
+		}
+		select {
+		case <-l.read:
+		default:
+			return l
+		}
+	}
+	return nil
+}
+
+// conversations reads the agent's list, the newest first and without those of the directory in
+// which nothing is done.
+func (l *link) conversations(ctx context.Context, lookout string) ([]agent.PastConversation, error) {
+	all, next := []agent.PastConversation{}, ""
+	for range maxPages {
+		var a listAnswer
+		if err := l.call(ctx, "session/list", listRequest{Cursor: next}, &a); err != nil {
+			return nil, fmt.Errorf("list the conversations of %s: %w", l.agent.Title, err)
+		}
+		for _, s := range a.Sessions {
+			one := agent.PastConversation{ID: s.ID, Title: s.Title}
+			if s.Dir != "" {
+				one.Dir = filepath.Clean(s.Dir)
+			}
+			one.UpdatedAt, _ = time.Parse(time.RFC3339, s.Updated) // one that is not told stays zero
+			if one.Dir != lookout {
+				all = append(all, one)
+			}
+		}
+		if next = a.Next; next == "" || len(all) >= keepListed {
+			break
+		}
+	}
+	slices.SortStableFunc(all, func(a, b agent.PastConversation) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	return all, nil
+}
+
+// stamp changes with the files in which the agent keeps its conversations. It
+// is "" if there are none where they are looked for.
+func (a *Agent) stamp() string {
+	if a.Keeps == nil {
+		return ""
+	}
+	n, newest := 0, time.Time{}
+	for _, pattern := range a.Keeps() {
+		found, _ := filepath.Glob(pattern) // one that cannot be read finds nothing
+		for _, path := range found {
+			if file, err := os.Stat(path); err == nil {
+				n++
+				if file.ModTime().After(newest) {
+					newest = file.ModTime()
+				}
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d files until %s", n, newest.Format(time.RFC3339Nano))
 }
 
 // kept is the history that was read last, for the pages that follow.

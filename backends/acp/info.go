@@ -3,15 +3,18 @@ package acp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/lines"
 )
 
-// Info says what the agent has, after a session of its own in an empty
-// directory. An answer without problems is kept.
+// Info says what the agent has, after a session in which nothing is done. An
+// answer without problems is kept, and the list of past conversations with it:
+// starting an agent is dear.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	b.probing.Lock()
 	defer b.probing.Unlock()
@@ -20,11 +23,10 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeBound)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "polyhost-probe-")
+	dir, err := b.lookout()
 	if err != nil {
 		return agent.Info{}, err
 	}
-	defer os.RemoveAll(dir)
 	q := &quietListener{commands: make(chan struct{}, 1)}
 	l, err := b.agent.connect(ctx, dir, nil, q)
 	if err != nil {
@@ -32,7 +34,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	}
 	defer l.stop()
 	info := b.agent.describe(&l.init)
-	err = l.open(ctx, &agent.Open{Dirs: []string{dir}}, "")
+	err = l.look(ctx, dir)
 	var problem *agent.Problem
 	switch {
 	case errors.As(err, &problem):
@@ -49,16 +51,59 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	case <-ctx.Done():
 	}
 	l.fill(&info)
-	// The session was only for looking.
-	sessions := l.init.Capabilities.Session
-	if sessions.Close != nil {
-		_ = l.call(ctx, "session/close", map[string]string{"sessionId": l.session}, nil)
-	}
-	if sessions.Delete != nil {
-		_ = l.call(ctx, "session/delete", map[string]string{"sessionId": l.session}, nil)
+	l.leave(ctx)
+	if info.Capabilities.Catalogue {
+		if all, err := l.conversations(ctx, dir); err == nil { // else they are asked for again
+			l.stop()
+			b.keep(all, b.agent.stamp())
+		}
 	}
 	b.info = &info
 	return info, nil
+}
+
+// lookout is the directory of sessions in which nothing is done. It is always
+// the same one: agents remember every directory they have worked in.
+func (b *Backend) lookout() (string, error) {
+	dir, err := b.caches()
+	if err == nil {
+		dir = filepath.Join(dir, "polyhost", "probe", b.agent.Name)
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", fmt.Errorf("a directory to look at %s in: %w", b.agent.Title, err)
+	}
+	return dir, nil
+}
+
+// look opens a session in which nothing is done: the one of the last time, if
+// the agent keeps such sessions for good.
+func (l *link) look(ctx context.Context, dir string) error {
+	o := &agent.Open{Dirs: []string{dir}}
+	s := l.init.Capabilities.Session
+	if s.List != nil && s.Resume != nil && s.Delete == nil {
+		var a listAnswer
+		if l.call(ctx, "session/list", listRequest{Dir: dir}, &a) == nil {
+			for _, old := range a.Sessions {
+				if filepath.Clean(old.Dir) == dir && l.open(ctx, o, old.ID) == nil {
+					return nil
+				}
+			}
+		}
+	}
+	return l.open(ctx, o, "")
+}
+
+// leave ends the session, as far as the agent lets it.
+func (l *link) leave(ctx context.Context) {
+	s := l.init.Capabilities.Session
+	id := map[string]string{"sessionId": l.session}
+	if s.Close != nil {
+		_ = l.call(ctx, "session/close", id, nil) // it ends with the program anyway
+	}
+	if s.Delete != nil {
+		_ = l.call(ctx, "session/delete", id, nil) // else it is used again
+	}
 }
 
 // describe is what the handshake tells.

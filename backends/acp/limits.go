@@ -33,9 +33,14 @@ const (
 	maxPending = 256
 	// maxText is the longest text of a tool call, in bytes, that is looked at.
 	maxText = 1 << 20
-	// maxPages is how many pages of an agent's session list are read for one
-	// page of ours.
-	maxPages = 16
+	// maxPages is how many pages of an agent's session list are read,
+	// keepListed after how many conversations it is enough.
+	maxPages   = 16
+	keepListed = 1000
+	// listEvery is how often a process is started for the list at most,
+	// listAge how old a list may be if nothing tells whether it has changed.
+	listEvery = 10 * time.Minute
+	listAge   = time.Hour
 	// pageLimit is how many past conversations or turns a page has when
 	// nobody said.
 	pageLimit = 50

@@ -1,4 +1,7 @@
-package acp
+// Package fake is a stand-in for agents that speak the Agent Client Protocol,
+// for tests: a program that behaves as the real ones were seen to, with a
+// script for a model. It must not know the driver.
+package fake
 
 import (
 	"bufio"
@@ -7,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,9 +19,16 @@ import (
 	"time"
 )
 
-// fakeVar makes the test binary an agent that behaves as the named one was
-// seen to.
-const fakeVar = "POLYHOST_FAKE_ACP"
+// Var has the name of the agent that Main behaves like: gemini, opencode,
+// claude or codex.
+const Var = "POLYHOST_FAKE_ACP"
+
+// LogVar names a file to which each method that was called is appended; it may
+// be unset.
+const LogVar = "POLYHOST_FAKE_ACP_LOG"
+
+// LookVar names a directory that the list has a session of.
+const LookVar = "POLYHOST_FAKE_ACP_LOOK"
 
 // fake is an agent with a script for a model. It says things in the order and
 // the shapes of the real agents.
@@ -34,7 +45,30 @@ type fake struct {
 	mode    string
 }
 
-func runFake(flavour string) {
+// What is looked at of the client's messages.
+type (
+	message struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+		Result json.RawMessage `json:"result"`
+	}
+	block struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+		Data []byte `json:"data"`
+	}
+	permissionAnswer struct {
+		Outcome struct {
+			Outcome string `json:"outcome"`
+			Option  string `json:"optionId"`
+		} `json:"outcome"`
+	}
+)
+
+// Main is the program. It ends with its input, except that codex goes on.
+func Main() {
+	flavour := os.Getenv(Var)
 	f := &fake{flavour: flavour, out: bufio.NewWriter(os.Stdout), answers: map[string]chan json.RawMessage{}, mode: "auto"}
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for {
@@ -85,9 +119,9 @@ func (f *fake) take(m *message) {
 		Config  string `json:"configId"`
 		Value   string `json:"value"`
 		Prompt  []block
-		MCP     []httpServer `json:"mcpServers"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
+	f.note(m.Method, p.Session)
 	switch m.Method {
 	case "":
 		f.state.Lock()
@@ -139,7 +173,9 @@ func (f *fake) take(m *message) {
 		f.reply(m.ID, f.session(""))
 	case "session/list":
 		f.reply(m.ID, obj{"sessions": []any{
-			obj{"sessionId": f.flavour + "-1", "cwd": "/tmp/one", "title": "First words", "updatedAt": "2026-11-30T01:55:17.410Z"}}})
+			obj{"sessionId": f.flavour + "-0", "cwd": "/tmp/one", "title": "Older words", "updatedAt": "2026-11-29T01:55:17.410Z"},
+			obj{"sessionId": f.flavour + "-1", "cwd": "/tmp/one", "title": "First words", "updatedAt": "2026-11-30T01:55:17.410Z"},
+			obj{"sessionId": f.flavour + "-look", "cwd": os.Getenv(LookVar), "title": "New session"}}})
 	case "session/close":
 		f.reply(m.ID, obj{})
 	case "session/cancel":
@@ -159,6 +195,19 @@ func (f *fake) take(m *message) {
 		if len(m.ID) > 0 {
 			f.fail(m.ID, -32601, "Method not found", nil)
 		}
+	}
+}
+
+// note writes down what was called.
+func (f *fake) note(method, session string) {
+	path := os.Getenv(LogVar)
+	if path == "" || method == "" {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, _ = fmt.Fprintln(file, strings.TrimSpace(method+" "+session))
+		_ = file.Close()
 	}
 }
 
@@ -207,7 +256,7 @@ func (f *fake) prompt(id json.RawMessage, prompt []block, cancel chan struct{}) 
 			fmt.Fprintln(os.Stderr, "out of memory")
 			os.Exit(3)
 		case "hang":
-			signalIgnore()
+			signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 			select {}
 		case "images":
 			n := 0
@@ -418,7 +467,7 @@ func (f *fake) edit(args string, cancel chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	var r readAnswer
+	var r struct{ Content string }
 	_ = json.Unmarshal(result, &r)
 	if _, err := f.request("fs/write_text_file", obj{"sessionId": "s", "path": path, "content": strings.Replace(r.Content, w[1], w[2], 1)}, cancel); err != nil {
 		return err
