@@ -210,7 +210,7 @@ func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		return nil, err
 	}
 	if len(p.Source) > 0 && string(p.Source) != "null" {
-		return nil, invalid("source: the agents of this host do not fork conversations")
+		return nil, invalid("source: a chat of this host begins empty; its agents fork whole sessions, which this protocol has no word for")
 	}
 	if rest, ok := strings.CutPrefix(p.Chat, chatScheme+":/"); !ok || rest == "" || len(p.Chat) > maxChannelURI {
 		return nil, invalid("chat: a chat's name begins with %s:/", chatScheme)

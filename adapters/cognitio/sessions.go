@@ -16,6 +16,7 @@ const (
 	metaTags       = Name + ".tags"
 	metaRuntime    = Name + ".runtime"
 	metaArchived   = Name + ".archived" // ms
+	metaForked     = Name + ".forked"   // the id of the session it was forked from
 )
 
 // chatAt is a chat of a session, as lists and states know it.
@@ -67,6 +68,9 @@ func (f *server) session(c chatAt) session {
 		Cost: c.usage.CostUSD, Tokens: tokensOf(c.usage), Permission: c.info.Meta[metaPermission],
 		Time: sessionTime{Created: millis(c.chat.CreatedAt), Updated: millis(c.modified)}}
 	archived := c.info.Archived
+	if raw := c.info.Meta[metaForked]; raw != nil && json.Unmarshal(raw, &out.ForkedFrom) != nil {
+		out.ForkedFrom = ""
+	}
 	if !c.isMain() {
 		out.Title, archived = c.chat.Title, c.chat.Archived
 		out.ParentID = c.spell(c.chat.Origin.Chat)

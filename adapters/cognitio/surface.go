@@ -54,7 +54,7 @@ var surface = []operation{
 	{id: "session.children", method: http.MethodGet, path: "/session/{sessionID}/children", serve: listChildren},
 	{id: "session.todo", method: http.MethodGet, path: "/session/{sessionID}/todo", serve: listTodos},
 	{id: "session.init", method: http.MethodPost, path: "/session/{sessionID}/init", stream: runInit},
-	{id: "session.fork", method: http.MethodPost, path: "/session/{sessionID}/fork"},
+	{id: "session.fork", method: http.MethodPost, path: "/session/{sessionID}/fork", serve: forkSession},
 	{id: "session.abort", method: http.MethodPost, path: "/session/{sessionID}/abort", serve: abortSession},
 	{id: "session.share", method: http.MethodPost, path: "/session/{sessionID}/share"},
 	{id: "session.unshare", method: http.MethodDelete, path: "/session/{sessionID}/share"},

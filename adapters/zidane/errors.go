@@ -34,7 +34,7 @@ var coreErrors = []struct {
 	{is: host.ErrBusy, text: "A run is going."},
 	{is: host.ErrInvalid, told: true},
 	{is: host.ErrTooLarge, told: true},
-	{is: host.ErrUnsupported, text: "The agent cannot do that."},
+	{is: host.ErrUnsupported, told: true},
 	{is: host.ErrNoBackend, told: true},
 	{is: host.ErrClosed, text: "The server is stopping."},
 }

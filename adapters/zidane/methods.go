@@ -71,6 +71,7 @@ func init() {
 		"chat.steer":     with(scopeChat, chatSteer),
 
 		"sessions.create":     with(scopeChat, sessionsCreate),
+		"sessions.fork":       with(scopeChat, sessionsFork),
 		"sessions.list":       with(scopeChat, sessionsList),
 		"sessions.get":        with(scopeChat, sessionsGet),
 		"sessions.update":     with(scopeChat, sessionsUpdate),

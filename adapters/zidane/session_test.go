@@ -117,6 +117,40 @@ func TestSessionsCanBeListedChangedAndDeleted(t *testing.T) {
 
 func sorted(s ...string) []string { slices.Sort(s); return s }
 
+func TestForkIsASessionOfItsOwnWithTheHistory(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	c := g.connect()
+	s := c.newSession()
+	c.fails(codeHandlerFailed, "sessions.fork", fmt.Sprintf(`{"sessionId":%q}`, s)) // it has said nothing yet
+	first := c.send(s, "say one")
+	c.send(s, "say two")
+	fork := c.ok("sessions.fork", fmt.Sprintf(`{"sessionId":%q}`, s))["id"].(string)
+	if fork == s {
+		t.Fatal("it is the same session")
+	}
+	turns := func(session string) []any {
+		return c.ok("sessions.getTurns", fmt.Sprintf(`{"sessionId":%q}`, session))["turns"].([]any)
+	}
+	before := len(turns(s))
+	if a, b := turns(s), turns(fork); before == 0 || len(b) != before || fmt.Sprint(a[0]) == fmt.Sprint(b[0]) {
+		t.Errorf("turns %v, in the fork %v", a, b)
+	}
+	c.send(fork, "say three")
+	if a, b := turns(s), turns(fork); len(a) != before || len(b) <= before {
+		t.Errorf("later, turns %v, in the fork %v", a, b)
+	}
+	run, _ := first[len(first)-1]["runId"].(string)
+	if m := c.fails(codeHandlerFailed, "sessions.fork", fmt.Sprintf(`{"sessionId":%q,"turnId":%q}`, s, run)); !strings.Contains(fmt.Sprint(m), "whole conversations") {
+		t.Errorf("at an earlier turn: %v", m)
+	}
+	for _, turn := range []string{"x", s} {
+		if m := c.fails(codeHandlerFailed, "sessions.fork", fmt.Sprintf(`{"sessionId":%q,"turnId":%q}`, s, turn)); !strings.Contains(fmt.Sprint(m), "not found") {
+			t.Errorf("at %s: %v", turn, m)
+		}
+	}
+}
+
 func TestFailedRunSaysWhy(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -50,6 +50,33 @@ func sessionsCreate(ctx context.Context, c *call, p createParams) (any, error) {
 	return c.objectOf(st, st.DefaultChat()), nil
 }
 
+// sessionsFork makes a session of its own with a session's history. Agents fork
+// whole conversations: a turn that is named has to be the newest.
+func sessionsFork(ctx context.Context, c *call, p struct {
+	ref
+	TurnID string `json:"turnId"`
+}) (any, error) {
+	s, chat, err := c.session(ctx, p.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	f := host.Fork{Chat: chat, By: c.conn.by}
+	if p.TurnID != "" {
+		if f.UpTo, err = id.Parse(p.TurnID); err != nil {
+			return nil, failed("Turn \"%s\" not found.", shown(p.TurnID))
+		}
+	}
+	made, err := s.Fork(ctx, f)
+	if errors.Is(err, host.ErrNotFound) {
+		return nil, failed("Turn \"%s\" not found.", shown(p.TurnID))
+	}
+	if err != nil {
+		return nil, err
+	}
+	st := made.State()
+	return c.objectOf(st, st.DefaultChat()), nil
+}
+
 type listParams struct {
 	Cwd      string `json:"cwd"`
 	Archived *bool  `json:"archived"`

@@ -21,7 +21,7 @@ var notOffered = []string{
 	"git.unwatch", "git.watch", "integrations.list", "integrations.register", "machines.list", "mcp.remove", "mcp.test", "mcp.upsert",
 	"onboarding.status", "palette.items", "palette.run", "palette.unwatch", "palette.watch", "panels.content", "panels.list",
 	"panels.unwatch", "panels.watch", "plans.setActive", "references.patterns", "references.views", "rpc.call", "rpc.contracts",
-	"server.update.check", "server.update.install", "server.update.set", "sessions.fork", "skills.list", "skills.read",
+	"server.update.check", "server.update.install", "server.update.set", "skills.list", "skills.read",
 	"suggest.next", "terminal.close", "terminal.open", "terminal.resize", "terminal.write", "ui.dialog.answer", "ui.dialogs",
 }
 

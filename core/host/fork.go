@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -18,6 +19,8 @@ type Fork struct {
 	UpTo  id.ID
 	By    event.Actor
 	Title string // "" is the session's
+	// Meta is what the front keeps with the new session.
+	Meta map[string]json.RawMessage
 }
 
 // Fork makes a new session with the history of a chat. Its first prompt begins
@@ -53,7 +56,7 @@ func (s *Session) Fork(ctx context.Context, f Fork) (*Session, error) {
 		title = st.Info.Title
 	}
 	return s.host.copySession(ctx, s, st, c, CreateSession{Backend: st.Info.Backend, Dirs: st.Info.Dirs, Title: title,
-		Settings: st.Info.Settings, By: f.By})
+		Settings: st.Info.Settings, By: f.By, Meta: f.Meta})
 }
 
 // copySession stores a session whose turns are those of a chat, with ids of
@@ -76,7 +79,7 @@ func (h *Host) copySession(ctx context.Context, from *Session, st *state.State, 
 			return old
 		}
 		if _, ok := ids[old]; !ok {
-			ids[old] = id.New()
+			ids[old] = old.Twin()
 		}
 		return ids[old]
 	}

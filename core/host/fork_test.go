@@ -27,7 +27,7 @@ func TestAForkHasTheHistoryAndGoesItsOwnWay(t *testing.T) {
 	}
 	for i, turn := range is.DefaultChat().Turns {
 		old := was.DefaultChat().Turns[i]
-		if turn.ID == old.ID || turn.Message.Text != old.Message.Text || turn.Text() != old.Text() || len(turn.Parts) != len(old.Parts) || turn.Status != old.Status {
+		if turn.ID == old.ID || !turn.ID.Time().Equal(old.ID.Time()) || turn.Message.Text != old.Message.Text || turn.Text() != old.Text() || len(turn.Parts) != len(old.Parts) || turn.Status != old.Status {
 			t.Errorf("turn %d: %+v, was %+v", i, turn, old)
 		}
 	}

@@ -57,6 +57,13 @@ func at(ms int64) ID {
 	return u
 }
 
+// Twin is a fresh id that sorts where u does: of a copy of what u names.
+func (u ID) Twin() ID {
+	t := New()
+	copy(t[:8], u[:8])
+	return t
+}
+
 // Derived is the id of something that was made elsewhere at a moment: always
 // the same for the same name, and in the order of the moments.
 func Derived(made time.Time, name string) ID {

@@ -9,6 +9,18 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestATwinIsAnotherIDOfTheSameMoment(t *testing.T) {
+	t.Parallel()
+	a, b := New(), New()
+	twin := a.Twin()
+	if back, err := Parse(twin.String()); err != nil || back != twin {
+		t.Errorf("%s is read as %s, %v", twin, back, err)
+	}
+	if twin == a || !twin.Time().Equal(a.Time()) || twin.Compare(b) >= 0 {
+		t.Errorf("the twin of %s, before %s, is %s", a, b, twin)
+	}
+}
+
 func TestNewSortsInTheOrderOfMaking(t *testing.T) {
 	var made []ID
 	for range 20_000 {

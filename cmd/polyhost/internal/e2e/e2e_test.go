@@ -211,11 +211,7 @@ func resumed(t *testing.T, r *rig) {
 func forked(t *testing.T, r *rig) {
 	k := r.talk(t)
 	k.play("text: the common past")
-	out, err := r.run(t, "sessions", "fork", k.id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fork := &talk{rig: r, t: t, id: strings.TrimSpace(string(out))}
+	fork := &talk{rig: r, t: t, id: r.fork(t, k.id)}
 	fork.play("say 9 words")
 	k.play("say 11 words")
 	common, forked, first := r.asks(t, "text: the common past"), r.asks(t, "say 9 words"), r.asks(t, "say 11 words")

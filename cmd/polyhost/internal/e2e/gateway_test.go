@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/console"
 	"github.com/polyhost/polyhost/cmd/modelstub/stub"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/wiretest"
 )
 
@@ -279,6 +281,40 @@ func (r *rig) watch() *watch {
 func (w *watch) end() {
 	w.cancel()
 	<-w.done
+}
+
+// fork forks a session on cognitio and returns the new one's id.
+func (r *rig) fork(t *testing.T, session string) string {
+	t.Helper()
+	u, err := id.Parse(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	at := r.at["cognitio"]
+	req, err := http.NewRequestWithContext(ctx, "POST", at["url"]+"/session/"+u.CognitioDescending("ses")+"/fork", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(at["username"], at["password"])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("fork: %d %s, %v", resp.StatusCode, b, err)
+	}
+	var made struct{ ID, ForkedFrom string }
+	if err := json.Unmarshal(b, &made); err != nil || made.ForkedFrom != u.CognitioDescending("ses") {
+		t.Errorf("the fork is %s, %v", b, err)
+	}
+	if u, err = id.ParseCognitioDescending("ses", made.ID); err != nil {
+		t.Fatal(err)
+	}
+	return u.String()
 }
 
 // heard waits until the other front has told a text.
