@@ -196,7 +196,7 @@ func (c *conn) stopped(r *jsonrpc.Request) {
 }
 
 // malformed answers an object that is no proper message. Without a method it
-// would be an answer to a call that nobody made.
+// is an answer, to a call that has failed with it or that nobody made.
 func (c *conn) malformed(data []byte, perr *jsonrpc.Error) error {
 	var id json.RawMessage
 	var method, badMethod bool
@@ -218,7 +218,7 @@ func (c *conn) malformed(data []byte, perr *jsonrpc.Error) error {
 	})
 	switch {
 	case !method:
-		return nil
+		return c.behindStops(nil, func() error { c.peer.FailCall(id, perr); return nil })
 	case badMethod && id != nil:
 		return c.send(jsonrpc.ErrorReply(id, invalid("method", "must be string")))
 	case badMethod:

@@ -69,7 +69,7 @@ type Message struct {
 	Result    json.RawMessage // nil when absent
 	Error     *Error          // of a response; Data is a json.RawMessage
 
-	idSeen, answerSeen bool // the member is there, whatever its value
+	idSeen, methodSeen, answerSeen bool // the member is there, whatever its value
 }
 
 // IsRequest says whether the peer wants an answer.
@@ -150,7 +150,7 @@ func (m *Message) member(key string, v []byte, lim Limits) *Error {
 			m.ID, m.HasID = v, true
 		}
 	case "method":
-		m.HasMethod = kind == "string"
+		m.HasMethod, m.methodSeen = kind == "string", true
 		if !m.HasMethod {
 			return Errorf(CodeInvalidRequest, "invalid request: method: want string, got %s", kind)
 		}

@@ -122,6 +122,8 @@ func NewPeer(ctx context.Context, o Options) *Peer {
 func (p *Peer) Receive(data []byte) error {
 	m, perr := Parse(data, p.opts.Limits)
 	switch {
+	case perr != nil && !m.methodSeen && p.FailCall(m.ID, perr):
+		return nil
 	case perr != nil && (m.HasMethod && !m.idSeen || !m.HasMethod && m.answerSeen):
 		// A notification or an answer, and broken: neither is ever answered.
 		p.opts.Logger.Debug("message dropped", "method", m.Method, "err", perr)
