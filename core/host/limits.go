@@ -14,8 +14,9 @@ const (
 	// DefaultGrace is what running turns get when the gateway stops.
 	DefaultGrace = 5 * time.Second
 	// CancelWithin is how long an agent may go on after an interrupt before
-	// its process is stopped.
-	CancelWithin = 8 * time.Second
+	// its conversation is closed. What a driver and its supervisor do about a
+	// close that is not answered fits into the rest of ten seconds.
+	CancelWithin = 4 * time.Second
 	// OpenWithin is how long an agent may take to start.
 	OpenWithin = 60 * time.Second
 	// ProbeWithin is how long an agent may take to say what it is.
