@@ -104,8 +104,8 @@ func (c *conn) spawn(f func(ctx context.Context)) {
 }
 
 // send queues a frame. A client for which even answers find no room is cut.
-func (c *conn) send(f outbox.Frame) error {
-	err := c.ws.Send(f)
+func (c *conn) send(message []byte) error {
+	err := c.ws.Send(message)
 	if err == outbox.ErrFull {
 		c.log.Warn("A client that does not read was cut")
 		c.ws.CloseSlow("too far behind: reconnect and session.resume")

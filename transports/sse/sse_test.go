@@ -197,7 +197,7 @@ func TestStalledReaderIsCutAndOthersGoOn(t *testing.T) {
 	for end == nil {
 		// The stalled one is allowed to be full; the healthy one is fed at its pace.
 		_ = stalled.Push(event)
-		if _, n := stalled.Len(); n > limit {
+		if n := stalled.Len(); n > limit {
 			t.Fatalf("%d bytes are held", n)
 		}
 		if err := out.WaitBelow(t.Context(), limit/2); err != nil {

@@ -190,12 +190,13 @@ func (c *Conn) Serve(ctx context.Context, onMessage func(ctx context.Context, da
 	return c.reason()
 }
 
-// Send queues one frame. It never blocks: outbox.ErrFull means that the peer is
-// too far behind and the caller decides between CloseSlow and catching up from
-// the log.
-func (c *Conn) Send(f outbox.Frame) error { return c.out.Push(f) }
+// Send queues one message for this peer alone. It never blocks: outbox.ErrFull
+// means that the peer is too far behind and the caller decides between
+// CloseSlow and catching up from the log.
+func (c *Conn) Send(payload []byte) error { return c.out.Push(Text(payload)) }
 
-// Outbox is the queue of the connection, for feeders that wait for room.
+// Outbox is the queue of the connection, for frames made by Text or AppendText
+// that it shares with others, and for feeders that wait for room.
 func (c *Conn) Outbox() *outbox.Outbox { return c.out }
 
 // SetReadLimit sets the largest message in bytes; it holds from the next
