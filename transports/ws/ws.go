@@ -217,6 +217,24 @@ func (c *Conn) CloseSlow(reason string) {
 	c.finish(&CloseError{Code: ClosePolicy, Reason: cutReason(reason)}, true)
 }
 
+// Goodbye closes connections for the end of their server and waits for them.
+// When ctx ends, those whose peers take no bytes are cut: unlike Close, which
+// leaves a slow peer the write timeout.
+func Goodbye(ctx context.Context, conns []*Conn, reason string) {
+	for _, c := range conns {
+		c.Close(CloseGoingAway, reason)
+	}
+	for _, c := range conns {
+		select {
+		case <-c.done:
+			continue
+		case <-ctx.Done():
+		}
+		_ = c.socket.Close() // its goroutines notice
+		<-c.done
+	}
+}
+
 // Done is closed when both goroutines of the connection have ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // gateway serves one kind of connection and hands each to the test.
 type gateway struct {
@@ -353,6 +353,34 @@ func TestPeerThatTakesNoBytesIsClosedAndHoldsAtMostItsBound(t *testing.T) {
 	}
 }
 
+func TestGoodbyeTellsAllAndWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	g := serve(t, Options{OutboxLimit: 100_000, WriteTimeout: time.Hour}, echo)
+	stalled(t, g.url)
+	stuck := g.conn(t)
+	flood(t, stuck)
+	client := dial(t, g.url)
+	well := g.conn(t)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		wantClose(t, client, CloseGoingAway, "that is all")
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		Goodbye(ctx, []*Conn{stuck, well}, "that is all")
+	}()
+	<-told // while the other takes nothing
+	cancel()
+	select {
+	case <-said:
+	case <-time.After(patience):
+		t.Fatal("a peer that takes no bytes holds up the end")
+	}
+}
+
 func TestSlowPeerStillGetsTheReason(t *testing.T) {
 	t.Parallel()
 	g := serve(t, Options{OutboxLimit: 1 << 20}, echo)
@@ -365,7 +393,7 @@ func TestSlowPeerStillGetsTheReason(t *testing.T) {
 
 func TestSlowButLivelyPeerIsNotClosed(t *testing.T) {
 	t.Parallel()
-	g := serve(t, Options{WriteTimeout: 500 * time.Millisecond, OutboxLimit: 64 << 20}, echo)
+	g := serve(t, Options{WriteTimeout: 2 * time.Second, OutboxLimit: 64 << 20}, echo)
 	client := dial(t, g.url)
 	c := g.conn(t)
 	const frames = 2000 // 16 MB: more than the kernel keeps
@@ -375,8 +403,8 @@ func TestSlowButLivelyPeerIsNotClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The whole takes several times the write timeout, each read well under it.
-	pace := time.NewTicker(time.Millisecond)
+	// The whole takes twice the write timeout, each read well under it.
+	pace := time.NewTicker(2 * time.Millisecond)
 	defer pace.Stop()
 	for i := range frames {
 		if _, _, err := client.ReadMessage(); err != nil {
