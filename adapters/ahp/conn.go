@@ -73,6 +73,8 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 		Serial:   func(*jsonrpc.Request) string { return "all" },
 		MapError: mapError,
 		Logger:   c.log,
+
+		MaxInFlight: maxInFlight,
 	})
 	deadline := time.AfterFunc(handshakeWithin, func() {
 		if c.who() == nil {
