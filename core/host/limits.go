@@ -79,6 +79,9 @@ const (
 	// reserveSeqs is how many sequence numbers beyond the stored ones a
 	// running turn may use before a crash could give them out again.
 	reserveSeqs = 512
+	// resumeAtOnce is how many sessions with waiting messages are worked on at
+	// the same time after a start: each may run an agent.
+	resumeAtOnce = 8
 	// inbox is how many commands and frame batches wait for a session.
 	inbox = 64
 	// maxTickets is how many commits of a session are on their way to the
