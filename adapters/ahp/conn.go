@@ -73,6 +73,8 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 		Serial:   func(*jsonrpc.Request) string { return "all" },
 		MapError: mapError,
 		Logger:   c.log,
+
+		MaxInFlight: maxInFlight,
 	})
 	deadline := time.AfterFunc(handshakeWithin, func() {
 		if c.who() == nil {
@@ -151,8 +153,8 @@ func (c *conn) spells(session id.ID, uri string) {
 
 // send queues a frame for this connection alone. A client whose queue is full
 // must come back: what it asked for would be lost.
-func (c *conn) send(f outbox.Frame) error {
-	err := c.ws.Send(f)
+func (c *conn) send(message []byte) error {
+	err := c.ws.Send(message)
 	if errors.Is(err, outbox.ErrFull) {
 		c.tooSlow()
 	}
@@ -169,7 +171,7 @@ func (c *conn) offer(pos uint64, f outbox.Frame) {
 	if c.behind {
 		return
 	}
-	if err := c.ws.Send(f); !errors.Is(err, outbox.ErrFull) {
+	if err := c.ws.Outbox().Push(f); !errors.Is(err, outbox.ErrFull) {
 		return
 	}
 	c.behind = true
@@ -208,7 +210,7 @@ func (c *conn) drain(pos uint64) (next uint64, done bool) {
 		if f == nil {
 			return pos, true
 		}
-		if err := c.ws.Send(f); errors.Is(err, outbox.ErrFull) {
+		if err := c.ws.Outbox().Push(f); errors.Is(err, outbox.ErrFull) {
 			return at, false
 		} else if err != nil {
 			return pos, true

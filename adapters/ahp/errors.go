@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"context"
 	"errors"
 
 	"github.com/polyhost/polyhost/core/host"
@@ -40,6 +41,7 @@ var errorTable = []struct {
 	{host.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrUnsupported, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
+	{context.Canceled, jsonrpc.CodeInternalError, "the request was cancelled", false}, // its connection is gone: no fault of ours
 }
 
 // mapError is what a client is told of an error of the core, or nil when that

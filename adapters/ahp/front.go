@@ -160,21 +160,12 @@ func (f *Front) keepMarks() {
 func (f *Front) Drain(ctx context.Context) {
 	f.mu.Lock()
 	f.stopping = true
-	conns := make([]*conn, 0, len(f.conns))
+	conns := make([]*ws.Conn, 0, len(f.conns))
 	for c := range f.conns {
-		conns = append(conns, c)
+		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
-	for _, c := range conns {
-		c.ws.Close(ws.CloseGoingAway, "the gateway is stopping")
-	}
-	for _, c := range conns {
-		select {
-		case <-c.ws.Done():
-		case <-ctx.Done():
-			return
-		}
-	}
+	ws.Goodbye(ctx, conns, "the gateway is stopping")
 }
 
 // serve is the door: host, origin and token are judged before the upgrade.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ws"
 )
 
 // journal numbers everything the host says and keeps the newest of it. One
@@ -40,6 +41,7 @@ type entry struct {
 type channel struct {
 	uri    string
 	quoted []byte // uri as a JSON string
+	tape   outbox.Tape
 	subs   []*sub
 	since  uint64 // seq from which on everything that happened is in the journal
 	closed bool
@@ -60,7 +62,7 @@ func newJournal(seq uint64, reserve func(uint64)) *journal {
 func (j *journal) open(uri string) *channel {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq}
+	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq, tape: outbox.Tape{Framing: ws.AppendText}}
 }
 
 // now is the newest sequence number and the position of what comes next.
@@ -116,11 +118,12 @@ var closing = []byte("}}")
 
 // envelope is the part of an action's frame that a replay repeats.
 func envelope(f outbox.Frame) json.RawMessage {
-	return json.RawMessage(f[len(actionHead) : len(f)-1])
+	message := ws.Payload(f)
+	return json.RawMessage(message[len(actionHead) : len(message)-1])
 }
 
 // publish numbers an action and hands it to everyone on the channel. b ends
-// where the number goes and must have room for it, and is the journal's now.
+// where the number goes and must have room for it.
 func (j *journal) publish(ch *channel, b []byte, o *origin) {
 	end := tail(o)
 	j.mu.Lock()
@@ -134,14 +137,14 @@ func (j *journal) publish(ch *channel, b []byte, o *origin) {
 		j.reserve(j.asked)
 	}
 	b = append(strconv.AppendUint(b, j.seq, 10), end...)
-	j.add(entry{ch: ch, seq: j.seq, frame: b, action: true})
+	j.add(entry{ch: ch, seq: j.seq, frame: ch.tape.Add(b), action: true})
 }
 
 // notify hands a notification to everyone on a channel but some.
-func (j *journal) notify(ch *channel, f outbox.Frame, except map[*conn]string) {
+func (j *journal) notify(ch *channel, message []byte, except map[*conn]string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.add(entry{ch: ch, seq: j.seq, frame: f, except: except})
+	j.add(entry{ch: ch, seq: j.seq, frame: ws.Text(message), except: except})
 }
 
 // whisper sends an action to one connection alone, in order with what else it
@@ -151,7 +154,7 @@ func (j *journal) whisper(c *conn, b, end []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	b = append(strconv.AppendUint(b, j.seq, 10), end...)
-	j.add(entry{seq: j.seq, frame: b, only: c})
+	j.add(entry{seq: j.seq, frame: ws.Text(b), only: c})
 }
 
 func (j *journal) add(e entry) {

@@ -10,6 +10,9 @@ const (
 	messageLimit = 32 << 20
 	// outboxLimit is what may wait for one client, in bytes.
 	outboxLimit = 4 << 20
+	// maxInFlight is how many requests of one connection run at once: an
+	// editor that opens a project subscribes to all its sessions in one go.
+	maxInFlight = 256
 	// handshakeWithin is how long a client may take to initialize.
 	handshakeWithin = 30 * time.Second
 

@@ -10,7 +10,6 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // rootChannel tells of agents and of the list of sessions.
@@ -150,7 +149,7 @@ func (r *rootChannel) tell(session id.ID, uri, method string, params func(uri st
 	}
 }
 
-func notification(method string, params any) outbox.Frame {
+func notification(method string, params any) []byte {
 	f, err := jsonrpc.Notification(method, params)
 	if err != nil {
 		panic("ahp: encode: " + err.Error()) // our own shapes hold only what encodes

@@ -1,6 +1,7 @@
 package bae
 
 import (
+	"bytes"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -245,8 +246,9 @@ func TestASenderThatDoesNotReadItsResultHoldsNobodyUp(t *testing.T) {
 	hs := g.session(a)
 	eventually(t, "the turn ends", func() bool { return hs.State().DefaultChat().Count == 1 })
 	want(t, "the next one", text(b.send("say next")["message"]), "next")
-	if frames, _ := stalled.out.Len(); frames != 1 {
-		t.Errorf("the stalled sender was given %d frames, want one that waits", frames)
+	batch, err := stalled.out.Take()
+	if err != nil || len(batch) != 1 || bytes.Count(batch[0], []byte("\n")) != 1 {
+		t.Errorf("the stalled sender was given %q, %v, want one line that waits", batch, err)
 	}
 }
 

@@ -128,7 +128,7 @@ func (rq *request) terminal(result any, e *rpcError) outbox.Frame {
 	if !rq.hasID {
 		return nil
 	}
-	return outbox.Frame(mustJSON(reply{JSONRPC: "2.0", ID: rq.id, Result: result, Error: e}))
+	return ndjson.Line(mustJSON(reply{JSONRPC: "2.0", ID: rq.id, Result: result, Error: e}))
 }
 
 // rpc serves POST /api/v1/sessions/{id}/rpc.
@@ -190,7 +190,7 @@ func (f *Front) line(w http.ResponseWriter, frame outbox.Frame) {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	w.WriteHeader(http.StatusOK)
 	if frame != nil {
-		_, _ = w.Write(append(frame[:len(frame):len(frame)], '\n')) // the peer may have gone
+		_, _ = w.Write(frame) // the peer may have gone
 	}
 }
 

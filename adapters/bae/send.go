@@ -10,7 +10,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonx"
-	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ndjson"
 )
 
 // sender is one session.sendMessage.
@@ -87,7 +87,7 @@ func (s *sender) run(ctx context.Context, out *feed) {
 }
 
 // lagged is the last object of a stream that fell too far behind.
-var lagged = outbox.Frame(mustJSON(reply{JSONRPC: "2.0", Error: &rpcError{codeState, errLagged.Error()}}))
+var lagged = ndjson.Line(mustJSON(reply{JSONRPC: "2.0", Error: &rpcError{codeState, errLagged.Error()}}))
 
 // turn gets through the gate and does what the message is for.
 func (s *sender) turn(ctx context.Context, again bool) error {

@@ -271,7 +271,7 @@ func TestPeersThatStallInTheirReplayHoldNobodyElseUp(t *testing.T) {
 	for range 2 * maxReplays {
 		d := &feed{out: outbox.New(600)}
 		stalled.Go(func() { g.f.watch(ctx, rq, &since, d) })
-		eventually(t, "it stalls", func() bool { n, _ := d.out.Len(); return n > 0 })
+		eventually(t, "it stalls", func() bool { return d.out.Len() > 0 })
 	}
 	s := c.begin("session.subscribe", obj{"since_event_id": since})
 	defer s.close()

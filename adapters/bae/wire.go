@@ -27,7 +27,7 @@ type mark struct {
 
 const (
 	framePrefix = `{"jsonrpc":"2.0","method":"session.event","params":`
-	frameSuffix = "}"
+	frameSuffix = "}\n"
 	timeLayout  = "2006-01-02T15:04:05.000Z"
 )
 

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // gateway is a host with the demo agent behind a real socket.
 type gateway struct {

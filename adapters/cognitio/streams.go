@@ -119,7 +119,7 @@ func (s *streams) listen(c channel, out *outbox.Outbox) (leave func(), ok bool) 
 	}
 	t := s.topics[c]
 	if t == nil {
-		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{})}
+		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{}, nil)}
 		s.topics[c] = t
 		s.count.Add(1)
 	}

@@ -104,8 +104,8 @@ func (c *conn) spawn(f func(ctx context.Context)) {
 }
 
 // send queues a frame. A client for which even answers find no room is cut.
-func (c *conn) send(f outbox.Frame) error {
-	err := c.ws.Send(f)
+func (c *conn) send(message []byte) error {
+	err := c.ws.Send(message)
 	if err == outbox.ErrFull {
 		c.log.Warn("A client that does not read was cut")
 		c.ws.CloseSlow("too far behind: reconnect and session.resume")
@@ -196,7 +196,7 @@ func (c *conn) stopped(r *jsonrpc.Request) {
 }
 
 // malformed answers an object that is no proper message. Without a method it
-// would be an answer to a call that nobody made.
+// is an answer, to a call that has failed with it or that nobody made.
 func (c *conn) malformed(data []byte, perr *jsonrpc.Error) error {
 	var id json.RawMessage
 	var method, badMethod bool
@@ -218,7 +218,7 @@ func (c *conn) malformed(data []byte, perr *jsonrpc.Error) error {
 	})
 	switch {
 	case !method:
-		return nil
+		return c.behindStops(nil, func() error { c.peer.FailCall(id, perr); return nil })
 	case badMethod && id != nil:
 		return c.send(jsonrpc.ErrorReply(id, invalid("method", "must be string")))
 	case badMethod:

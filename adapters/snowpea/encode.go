@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // An event is encoded once, as a whole session.event notification:
@@ -45,14 +43,14 @@ func appendKind(b []byte, seq uint64, kind string) []byte {
 	return append(b, `","payload":`...)
 }
 
-func appendEnd(b []byte, at time.Time) outbox.Frame {
+func appendEnd(b []byte, at time.Time) []byte {
 	b = append(b, `,"ts":"`...)
 	b = at.UTC().AppendFormat(b, timeLayout)
 	return append(b, `"}}`...)
 }
 
 // encodeEvent makes a frame from any payload.
-func encodeEvent(head []byte, seq uint64, kind string, payload any, at time.Time) outbox.Frame {
+func encodeEvent(head []byte, seq uint64, kind string, payload any, at time.Time) []byte {
 	body, err := json.Marshal(payload)
 	if err != nil {
 		panic(fmt.Sprintf("snowpea: payload of %s: %v", kind, err)) // payloads are plain structs
@@ -63,7 +61,7 @@ func encodeEvent(head []byte, seq uint64, kind string, payload any, at time.Time
 }
 
 // encodeText makes the frame of a message.delta, the hot one.
-func encodeText(head []byte, seq uint64, text string, at time.Time) outbox.Frame {
+func encodeText(head []byte, seq uint64, text string, at time.Time) []byte {
 	b := make([]byte, 0, len(head)+len(text)+len(text)/8+frameRoom)
 	b = appendKind(append(b, head...), seq, "message.delta")
 	b = append(b, `{"text":`...)
@@ -72,7 +70,7 @@ func encodeText(head []byte, seq uint64, text string, at time.Time) outbox.Frame
 }
 
 // encodeReasoning makes the frame of a message.reasoning.
-func encodeReasoning(head []byte, seq uint64, text string, chars int, at time.Time) outbox.Frame {
+func encodeReasoning(head []byte, seq uint64, text string, chars int, at time.Time) []byte {
 	b := make([]byte, 0, len(head)+len(text)+len(text)/8+frameRoom)
 	b = appendKind(append(b, head...), seq, "message.reasoning")
 	b = append(b, `{"text":`...)
@@ -83,7 +81,7 @@ func encodeReasoning(head []byte, seq uint64, text string, chars int, at time.Ti
 }
 
 // encodeProgress makes the frame of a tool.progress.
-func encodeProgress(head []byte, seq uint64, t *toolFold, stream, chunk string, truncated bool, at time.Time) outbox.Frame {
+func encodeProgress(head []byte, seq uint64, t *toolFold, stream, chunk string, truncated bool, at time.Time) []byte {
 	b := make([]byte, 0, len(head)+len(chunk)+len(chunk)/8+len(t.Call)+len(t.Name)+2*frameRoom)
 	b = appendKind(append(b, head...), seq, "tool.progress")
 	b = appendString(append(b, `{"callId":`...), t.Call)
@@ -96,7 +94,7 @@ func encodeProgress(head []byte, seq uint64, t *toolFold, stream, chunk string, 
 }
 
 // listed is a frame's event as session.resume gives it.
-func listed(f outbox.Frame) []byte {
+func listed(f []byte) []byte {
 	// The first occurrence is the key: inside a string the quotes are escaped.
 	return f[bytes.Index(f, eventStart) : len(f)-2]
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // fold turns the core events of one session into numbered Snowpea events. It
@@ -24,7 +23,7 @@ type fold struct {
 	Chats    map[id.ID]*chatFold `json:"chats"`
 
 	// publish takes each event with its frame; nil while only numbers count.
-	publish func(chat id.ID, seq uint64, f outbox.Frame)
+	publish func(chat id.ID, seq uint64, message []byte)
 	// spent takes each usage report; nil in replays.
 	spent func(chat string, seq uint64, at time.Time, u event.Usage, provider, model string)
 	// catalogue tells what a backend offers; nil in tests of the numbering.

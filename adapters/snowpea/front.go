@@ -162,21 +162,12 @@ func (f *Front) Run(ctx context.Context) error {
 func (f *Front) Drain(ctx context.Context) {
 	f.mu.Lock()
 	f.draining = true
-	conns := make([]*conn, 0, len(f.conns))
+	conns := make([]*ws.Conn, 0, len(f.conns))
 	for c := range f.conns {
-		conns = append(conns, c)
+		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
-	for _, c := range conns {
-		c.ws.Close(ws.CloseGoingAway, "shutting down")
-	}
-	for _, c := range conns {
-		select {
-		case <-c.ws.Done():
-		case <-ctx.Done():
-			return
-		}
-	}
+	ws.Goodbye(ctx, conns, "shutting down")
 }
 
 func (f *Front) closeAll(code int, reason string) {

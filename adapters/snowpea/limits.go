@@ -76,7 +76,7 @@ const (
 	greetWithin = 30 * time.Second
 
 	// maxInFlight is how many requests of one connection run at once.
-	maxInFlight = 64
+	maxInFlight = 256
 
 	// maxViolations is how many faults an invalid_params error lists.
 	maxViolations = 16

@@ -37,3 +37,19 @@ func TestAnswersPassBehindAnInterruptRefusedAsBusy(t *testing.T) {
 	}
 	c.done(turn)
 }
+
+// A client that opens everything at once is served.
+func TestAHundredRequestsAtOnceAreAnswered(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	c := g.hello()
+	var ids []int
+	for range 100 {
+		ids = append(ids, c.request("session.create", object("workdir", g.dir)))
+	}
+	for _, id := range ids {
+		if e := c.answer(id).Error; e != nil {
+			t.Fatalf("refused: %+v", e)
+		}
+	}
+}

@@ -9,13 +9,12 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hub"
 	"github.com/polyhost/polyhost/core/id"
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // numbered is one encoded event.
 type numbered struct {
-	seq   uint64
-	frame outbox.Frame
+	seq     uint64
+	message []byte
 }
 
 // replay reads the events of one chat again, by folding the log from a mark.
@@ -29,10 +28,10 @@ type replay struct {
 // newReplay begins after an event of a chat. base is a mark that lies before it.
 func newReplay(s *host.Session, base *fold, chat id.ID, after uint64) *replay {
 	r := &replay{fold: base, events: s.Subscribe(base.Seq)}
-	base.publish = func(c id.ID, seq uint64, f outbox.Frame) {
+	base.publish = func(c id.ID, seq uint64, message []byte) {
 		if c == chat && seq > after {
-			r.pending = append(r.pending, numbered{seq, f})
-			r.size += len(f)
+			r.pending = append(r.pending, numbered{seq, message})
+			r.size += len(message)
 		}
 	}
 	return r
@@ -104,7 +103,7 @@ func decodeMark(b []byte) (*fold, error) {
 func listing(events []numbered) json.RawMessage {
 	n := 2
 	for _, e := range events {
-		n += len(e.frame)
+		n += len(e.message)
 	}
 	b := slices.Grow([]byte{'['}, n)
 	for i, e := range events {
@@ -112,7 +111,7 @@ func listing(events []numbered) json.RawMessage {
 			b = append(b, ',')
 		}
 		b = append(b, '{')
-		b = append(append(b, listed(e.frame)...), '}')
+		b = append(append(b, listed(e.message)...), '}')
 	}
 	return append(b, ']')
 }

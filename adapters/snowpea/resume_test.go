@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -195,15 +196,27 @@ func TestSlowClientCatchesUp(t *testing.T) {
 	c := g.hello()
 	s := c.session(g.dir)
 	slow := g.hello()
-	stop := make(chan struct{})
 	slow.call("session.resume", object("sessionId", s))
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	slow.mu.Lock() // its reader stops at the next message
-	go func() { <-stop; slow.mu.Unlock() }()
-	for range 2 {
-		c.done(c.prompt(s, "stream 50 60000"))
-	}
+	go func() {
+		defer close(stopped)
+		defer slow.mu.Unlock()
+		for { // one now and then: a client that takes nothing is cut in the end
+			select {
+			case <-time.After(100 * time.Millisecond):
+				slow.mu.Unlock()
+				runtime.Gosched()
+				slow.mu.Lock()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	c.done(c.prompt(s, "stream 75 60000")) // more than may wait for one client
 	last := uint64(c.row(s)["seq"].(float64))
 	close(stop)
+	<-stopped
 	slow.wait("all events", func() bool { return len(slow.events) > 0 && slow.events[len(slow.events)-1].Seq >= last })
 	gapless(t, slow.of(s), 1)
 }

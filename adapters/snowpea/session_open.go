@@ -9,6 +9,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/ws"
 )
 
 type resumeResult struct {
@@ -94,7 +95,7 @@ func (t *track) missed(ctx context.Context, s *host.Session, chat id.ID, after u
 			if size += len(e.Frame); size > replayInAnswer && len(events) > 0 {
 				break
 			}
-			events = append(events, numbered{e.Pos, e.Frame})
+			events = append(events, numbered{e.Pos, ws.Payload(e.Frame)})
 		}
 		return events, nil, nil
 	}

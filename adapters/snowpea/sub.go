@@ -9,6 +9,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ws"
 )
 
 // sub is one connection's subscription to one chat. It is the fan-out's sink:
@@ -43,11 +44,7 @@ func (s *sub) Push(f outbox.Frame) error {
 	if s.holds.Load() > 0 {
 		return outbox.ErrFull
 	}
-	out := s.conn.ws.Outbox()
-	if n, bytes := out.Len(); n > 0 && bytes+len(f) > outboxLimit-answerReserve {
-		return outbox.ErrFull
-	}
-	return out.Push(f)
+	return s.conn.ws.Outbox().PushBelow(f, outboxLimit-answerReserve)
 }
 
 // WaitBelow implements fanout.Sink.
@@ -134,7 +131,7 @@ func (s *sub) catchUp(r *replay, after uint64) {
 				return
 			}
 			for _, e := range events {
-				if s.deliver(ctx, e.frame) != nil {
+				if s.deliver(ctx, ws.Text(e.message)) != nil {
 					return
 				}
 				after = e.seq

@@ -11,7 +11,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/fanout"
-	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ws"
 )
 
 // track is this front's side of one core session: its numbering, a topic for
@@ -67,7 +67,7 @@ func (f *Front) open(ctx context.Context, s *host.Session, st *state.State) (*pr
 	t.session, t.now, t.fold, t.marked = s, p, x, x.Seq
 	for chat, c := range x.Chats {
 		if t.topics[chat] == nil {
-			t.topics[chat] = fanout.NewTopic(c.Seq, retain)
+			t.topics[chat] = fanout.NewTopic(c.Seq, retain, ws.AppendText)
 		}
 	}
 	for s := range t.waiting {
@@ -84,14 +84,14 @@ func (f *Front) open(ctx context.Context, s *host.Session, st *state.State) (*pr
 
 var retain = fanout.Retain{Frames: retainFrames, Bytes: retainBytes}
 
-// publish hands a frame to the chat's topic; the caller holds mu.
-func (t *track) publish(chat id.ID, seq uint64, f outbox.Frame) {
+// publish hands a message to the chat's topic; the caller holds mu.
+func (t *track) publish(chat id.ID, seq uint64, message []byte) {
 	topic := t.topics[chat]
 	if topic == nil {
-		topic = fanout.NewTopic(seq-1, retain)
+		topic = fanout.NewTopic(seq-1, retain, ws.AppendText)
 		t.topics[chat] = topic
 	}
-	topic.Publish(seq, f)
+	topic.Publish(seq, message)
 }
 
 // Project follows one event.
@@ -246,7 +246,7 @@ func (t *track) last(chat id.ID) uint64 {
 func (t *track) topic(chat id.ID) *fanout.Topic {
 	topic := t.topics[chat]
 	if topic == nil {
-		topic = fanout.NewTopic(t.last(chat), retain)
+		topic = fanout.NewTopic(t.last(chat), retain, ws.AppendText)
 		t.topics[chat] = topic
 	}
 	return topic

@@ -96,7 +96,7 @@ func (f *Front) leave(c *conn) {
 }
 
 // send queues an answer. A peer that leaves no room for it is cut.
-func (c *conn) send(frame outbox.Frame) error {
+func (c *conn) send(frame []byte) error {
 	err := c.ws.Send(frame)
 	if errors.Is(err, outbox.ErrFull) {
 		c.ws.CloseSlow(tooFarBehind)

@@ -1,6 +1,7 @@
 package zidane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,6 +38,7 @@ var coreErrors = []struct {
 	{is: host.ErrUnsupported, told: true},
 	{is: host.ErrNoBackend, told: true},
 	{is: host.ErrClosed, text: "The server is stopping."},
+	{is: context.Canceled, text: "The request was cancelled."}, // its connection is gone: no fault of ours
 }
 
 // mapError turns an error of a handler into the protocol's; nil means that it

@@ -139,16 +139,12 @@ func (f *Front) Run(ctx context.Context) error {
 func (f *Front) Drain(ctx context.Context) {
 	f.mu.Lock()
 	f.draining = true
+	conns := make([]*ws.Conn, 0, len(f.conns))
 	for c := range f.conns {
-		c.ws.Close(ws.CloseGoingAway, stopping)
+		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
-	done := make(chan struct{})
-	go func() { f.wg.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	ws.Goodbye(ctx, conns, stopping)
 	f.cancel()
-	<-done
+	f.wg.Wait()
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/fanout"
-	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/ws"
 )
 
 // framePrefix begins every pushed frame; a signal follows.
@@ -46,7 +46,7 @@ type stream struct {
 // kept is a signal in a log: the frame it was sent in, and where the signal
 // without its number ends.
 type kept struct {
-	frame outbox.Frame
+	frame []byte
 	end   int
 	at    uint64 // the sequence number of the event that caused it
 }
@@ -60,7 +60,7 @@ type logLimits struct {
 
 func newSignals(epoch string, l logLimits) *signals {
 	s := &signals{epoch: epoch, limit: l, streams: map[id.ID]*stream{},
-		topic: fanout.NewTopic(0, fanout.Retain{Frames: ringFrames, Bytes: ringBytes})}
+		topic: fanout.NewTopic(0, fanout.Retain{Frames: ringFrames, Bytes: ringBytes}, ws.AppendText)}
 	s.written.prev, s.written.next = &s.written, &s.written
 	return s
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -73,5 +74,41 @@ func TestAKilledGatewayLosesNothingThatWasFinished(t *testing.T) {
 	})
 	if end := events[len(events)-1].Body.(*event.TurnEnded); end.Status != event.TurnComplete {
 		t.Errorf("the next turn ended as %+v", end)
+	}
+}
+
+// Prompts that wait were acknowledged: they need nobody to come back for them.
+func TestPromptsThatWaitedRunAfterAKill(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, quick)
+	h.start()
+	session := h.session()
+	h.prompt(session, "sleep 600000")
+	h.prompt(session, "say second")
+	h.prompt(session, "say third")
+	h.kill()
+	h.start()
+
+	ends := 0
+	events := h.until(session, "third end", func(e *event.Event) bool {
+		if turnEnded(e) {
+			ends++
+		}
+		return ends == 3
+	})
+	var asked, said []string
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case *event.TurnStarted:
+			asked = append(asked, b.Message.Text)
+		case *event.PartEnded:
+			said = append(said, b.Text)
+		}
+	}
+	if want := []string{"sleep 600000", "say second", "say third"}; !slices.Equal(asked, want) {
+		t.Errorf("turns were started for %q, want %q", asked, want)
+	}
+	if want := []string{"second", "third"}; !slices.Equal(said, want) {
+		t.Errorf("the agent said %q, want %q", said, want)
 	}
 }

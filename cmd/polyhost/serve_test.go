@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -83,13 +82,9 @@ func TestASecondGatewayIsRefusedWithThePidOfTheFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	o := h.run("serve", "--port-base", "0", quick)
 	if o.code != 3 || !strings.Contains(o.stderr, fmt.Sprintf("pid %d", s.PID)) {
 		t.Errorf("exit code %d, %s", o.code, o.stderr)
-	}
-	if d := time.Since(began); d > 3*time.Second {
-		t.Errorf("it took %v", d)
 	}
 	if _, err := h.console().Status(t.Context()); err != nil {
 		t.Errorf("the first gateway was disturbed: %v", err)

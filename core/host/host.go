@@ -85,6 +85,7 @@ type Host struct {
 	// beyond is how far clients have seen sessions whose log fell short of it.
 	beyond  map[id.ID]uint64
 	closing bool
+	opened  bool // Open is done
 
 	watchers map[*Watch]struct{}
 	lives    map[*LiveWatch]struct{}
@@ -94,8 +95,8 @@ type Host struct {
 
 type aliased struct{ session, chat id.ID }
 
-// Open starts a host on a store: it reads the summaries, and closes what a
-// crash left open.
+// Open starts a host on a store: it reads the summaries, closes what a crash
+// left open, and goes on in the background with the messages that waited.
 func Open(ctx context.Context, o Options) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -139,6 +140,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	h.wg.Go(h.watchPast)
+	h.resumeQueues()
 	return h, nil
 }
 

@@ -60,7 +60,7 @@ func (f *fixture) open(change ...func(*host.Options)) {
 	}
 	f.host = h
 	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			f.t.Error(err)
@@ -72,7 +72,7 @@ func (f *fixture) open(change ...func(*host.Options)) {
 }
 
 func (f *fixture) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	f.t.Cleanup(cancel)
 	return ctx
 }

@@ -17,8 +17,9 @@ const (
 	// DefaultGrace is what running turns get when the gateway stops.
 	DefaultGrace = 5 * time.Second
 	// CancelWithin is how long an agent may go on after an interrupt before
-	// its process is stopped.
-	CancelWithin = 8 * time.Second
+	// its conversation is closed. What a driver and its supervisor do about a
+	// close that is not answered fits into the rest of ten seconds.
+	CancelWithin = 4 * time.Second
 	// OpenWithin is how long an agent may take to start.
 	OpenWithin = 60 * time.Second
 	// ClosingWithin is how long a chat's next agent waits for the process of
@@ -109,6 +110,9 @@ const (
 	// reserveSeqs is how many sequence numbers beyond the stored ones a
 	// running turn may use before a crash could give them out again.
 	reserveSeqs = 512
+	// resumeAtOnce is how many sessions with waiting messages are worked on at
+	// the same time after a start: each may run an agent.
+	resumeAtOnce = 8
 	// inbox is how many commands and frame batches wait for a session.
 	inbox = 64
 	// maxTickets is how many commits of a session are on their way to the

@@ -105,7 +105,10 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 		s.rememberKey(p, out)
 		return nil
 	})
-	if err == nil && out.Duplicate { // the first request may still wait for the disk
+	if err != nil {
+		return Prompted{}, err // it may still run when ctx ended, and write out
+	}
+	if out.Duplicate { // the first request may still wait for the disk
 		err = ran.Durable(ctx, out.Seq)
 	}
 	return out, err
@@ -246,6 +249,7 @@ type Interrupt struct {
 // Interrupt ends the running turn as cancelled, at once, and drops what waits
 // for it. It reports whether a turn was running.
 func (s *Session) Interrupt(ctx context.Context, in Interrupt) (stopped bool, err error) {
+	var ended bool
 	err = s.do(ctx, true, func(s *Session) error {
 		chat := in.Chat
 		if chat.IsNil() {
@@ -262,12 +266,15 @@ func (s *Session) Interrupt(ctx context.Context, in Interrupt) (stopped bool, er
 			s.dropQueue(chat, in.By)
 		}
 		if c = s.work.Chat(chat); c.Active != nil {
-			stopped = true
+			ended = true
 			s.interrupt(s.chatRun(chat), in.By)
 		}
 		return nil
 	})
-	return stopped, err
+	if err != nil {
+		return false, err // it may still run when ctx ended
+	}
+	return ended, nil
 }
 
 func (s *Session) dropQueue(chat id.ID, by event.Actor) {
@@ -318,16 +325,20 @@ func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message)
 
 // RemoveQueued takes a waiting message back. It reports whether it waited.
 func (s *Session) RemoveQueued(ctx context.Context, chat, message id.ID, by event.Actor) (removed bool, err error) {
+	var taken bool
 	err = s.do(ctx, false, func(s *Session) error {
 		m, err := s.queued(chat, message)
 		if err != nil {
 			return nil
 		}
-		removed = true
+		taken = true
 		s.emit(chat, id.Nil, &event.MessageRemoved{ID: m.ID, Why: event.RemovedByUser, By: by, Turn: m.Turn})
 		return nil
 	})
-	return removed, err
+	if err != nil {
+		return false, err // it may still run when ctx ended
+	}
+	return taken, nil
 }
 
 // ReorderQueue puts the listed messages first, in that order.

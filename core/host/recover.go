@@ -16,7 +16,8 @@ import (
 // with events that say that they are synthetic.
 func (s *Session) recover(ctx context.Context) error {
 	s.host.mu.RLock()
-	beyond := s.host.beyond[s.id]
+	beyond, lost := s.host.beyond[s.id]
+	s.resumes = s.host.opened && !lost
 	s.host.mu.RUnlock()
 	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 && beyond <= s.work.Seq {
 		return nil

@@ -54,6 +54,7 @@ type Session struct {
 	idleSince time.Time
 	stopping  bool
 	deleted   bool
+	resumes   bool      // run begins with what waits
 	expiry    time.Time // of the expiry timer
 	late      int64     // frames that came after their turn's end
 	silent    bool      // nobody hears of what is imported
@@ -123,6 +124,9 @@ func (s *Session) run() {
 	defer expire.Stop()
 	defer idle.Stop()
 	flushing := false
+	if s.resumes {
+		s.round(s.resume)
+	}
 	for {
 		// Interrupts and answers first, whatever waits.
 		select {

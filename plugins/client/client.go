@@ -29,6 +29,9 @@ import (
 // ErrLost means that the plugin went away in the middle of a conversation.
 var ErrLost = errors.New("the connection to the agent's plugin is lost")
 
+// ErrNotClosed means that the plugin did not end a conversation that was closed.
+var ErrNotClosed = errors.New("the agent did not close the conversation in time")
+
 var errClosed = errors.New("the conversation is closed")
 
 // DialOptions are what a connection to a plugin needs.
@@ -315,7 +318,7 @@ func (c *conversation) Close() error {
 	select {
 	case <-c.done:
 	case <-t.C:
-		err = fmt.Errorf("the agent did not close the conversation within %v", closeBound)
+		err = ErrNotClosed
 	}
 	c.cancel()
 	c.wg.Wait()

@@ -8,7 +8,7 @@ const (
 	maxCommands = 64
 	// closeBound is how long a conversation may take to close: the agent's
 	// tools get some seconds to end by themselves.
-	closeBound = 8 * time.Second
+	closeBound = 6 * time.Second
 	// backendCloseBound is the same for everything a plugin runs.
 	backendCloseBound = 2 * time.Second
 )

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -28,7 +29,14 @@ import (
 // returns when it is over. Standard output belongs to the handshake: write to
 // standard error, which the gateway keeps in the plugin's log. Without a
 // gateway Serve says so and exits with status 1.
+//
+// The process runs on one processor unless GOMAXPROCS says otherwise: what a
+// plugin does is hand lines on, and waking a second thread for each of them
+// costs more than it saves.
 func Serve(b agent.Backend) error {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
 	s := newServer(b)
 	p := &process{stopped: make(chan struct{})}
 	watch, err := parentPipe()

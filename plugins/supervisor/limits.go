@@ -11,10 +11,17 @@ const (
 	termGrace = 3 * time.Second
 	// healthEvery and healthBound: how often a plugin is asked whether it is
 	// well, and how long it may take to say so.
-	healthEvery = 10 * time.Second
+	// With healthMisses it takes 20 s at most to notice one that hangs.
+	healthEvery = 5 * time.Second
 	healthBound = 5 * time.Second
 	// healthMisses in a row are taken for a hung plugin, which is killed.
 	healthMisses = 3
+	// closePatience is how long a plugin may leave a close unanswered before it
+	// is asked whether it is well, and doubtBound how long it may take to say
+	// so: less than healthBound, because it has failed once already and
+	// somebody waits.
+	closePatience = time.Second
+	doubtBound    = 3 * time.Second
 	// backoffFirst is the wait before a start after a death; it doubles with
 	// each death in a row up to backoffMost.
 	backoffFirst = 100 * time.Millisecond

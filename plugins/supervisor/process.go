@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +24,7 @@ import (
 // process is one run of a plugin.
 type process struct {
 	name    string
+	logger  *slog.Logger
 	group   *procgroup.Group
 	link    *plugin.Client
 	conn    *grpc.ClientConn
@@ -79,7 +81,7 @@ func launch(o Options) (*process, error) {
 		return nil, err
 	}
 	conn := protocol.(*plugin.GRPCClient).Conn
-	return &process{name: o.Name, group: run.group, link: link, conn: conn, backend: client.New(conn), alive: ours,
+	return &process{name: o.Name, logger: o.Logger, group: run.group, link: link, conn: conn, backend: client.New(conn), alive: ours,
 		started: time.Now(), log: log, over: make(chan struct{})}, nil
 }
 
@@ -113,8 +115,7 @@ func (p *process) watch(o Options) time.Duration {
 			if err == nil {
 				misses = 0
 			} else if misses++; misses == healthMisses && !p.dead() {
-				o.Logger.Error("the plugin does not answer and is killed", "pid", p.group.PID(), "error", err)
-				_ = p.group.Stop(0)
+				p.kill(err)
 			}
 		}
 	}
@@ -143,6 +144,22 @@ func (p *process) healthy(bound time.Duration) error {
 	defer cancel()
 	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	return err
+}
+
+// doubt asks a plugin that left something unanswered whether it is well, and
+// kills it if it does not say so.
+func (p *process) doubt() {
+	if err := p.healthy(doubtBound); err != nil && !p.dead() {
+		p.kill(err)
+	}
+}
+
+// kill ends a plugin that hangs, and with it the conversations of others.
+func (p *process) kill(why error) {
+	p.logger.Error("the plugin does not answer and is killed", "pid", p.group.PID(), "error", why)
+	if err := p.group.Stop(0); err != nil {
+		p.logger.Error("the plugin could not be killed", "pid", p.group.PID(), "error", err)
+	}
 }
 
 // stop ends the process in steps: it is asked, then told, then killed.

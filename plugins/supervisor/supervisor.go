@@ -5,9 +5,10 @@
 //
 // A plugin that dies fails the Recv of its conversations with an error that
 // says so; the next Open starts a new process, at growing intervals if it keeps
-// dying. Close returns within bounds whatever the plugin does. When the gateway
-// is killed, its plugins notice and end themselves and what they run; Begin
-// ends what could not.
+// dying. One that hangs is killed: when it fails its health checks, and at once
+// when it leaves a close unanswered. Close returns within bounds whatever the
+// plugin does. When the gateway is killed, its plugins notice and end
+// themselves and what they run; Begin ends what could not.
 package supervisor
 
 import (
@@ -107,6 +108,9 @@ func (s *supervisor) Open(ctx context.Context, o agent.Open) (agent.Conversation
 			// It died before it was noticed: the next one may live.
 			p.await(obituaryBound)
 		default:
+			if ctx.Err() != nil {
+				s.doubt(p) // nobody waits any more, but the next one would
+			}
 			return nil, p.explain(err)
 		}
 	}
@@ -137,6 +141,15 @@ func (s *supervisor) History(ctx context.Context, q agent.HistoryQuery) (agent.H
 		return agent.HistoryPage{}, fmt.Errorf("plugin %s: %w", s.o.Name, p.explain(err))
 	}
 	return page, nil
+}
+
+// doubt looks after a plugin in the background.
+func (s *supervisor) doubt(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() == nil {
+		s.wg.Go(p.doubt)
+	}
 }
 
 // running returns a live process, starting it if need be.
@@ -258,6 +271,29 @@ type full interface {
 type conversation struct {
 	full
 	proc *process
+}
+
+// Close is not left to a plugin that hangs: one that is not well, or does not
+// end the conversation in time, is killed.
+func (c *conversation) Close() error {
+	closed := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		t := time.NewTimer(closePatience)
+		defer t.Stop()
+		select {
+		case <-closed:
+		case <-t.C:
+			c.proc.doubt()
+		}
+	})
+	err := c.full.Close()
+	close(closed)
+	watch.Wait()
+	if errors.Is(err, client.ErrNotClosed) && !c.proc.dead() {
+		c.proc.kill(err)
+	}
+	return err
 }
 
 func (c *conversation) Recv(ctx context.Context) ([]agent.Frame, error) {

@@ -60,7 +60,7 @@ func demo(t testing.TB) Options {
 func none(t testing.TB, id string) {
 	t.Helper()
 	var pids []int
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var err error
 		if pids, err = procgroup.Marked(InstanceVar, id); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestAKilledPluginLeavesNoTools(t *testing.T) {
 // running waits until an instance has at least n processes.
 func running(t testing.TB, id string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		pids, err := procgroup.Marked(InstanceVar, id)
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +194,7 @@ func TestClosingEndsAPluginThatHangs(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > patience {
 		t.Errorf("took %v", d)
 	}
 }

@@ -18,9 +18,6 @@ type AttachOptions struct {
 	// retained; the attachment is detached by then. It runs on a goroutine of
 	// the attachment and may attach again, but must not wait for the publisher.
 	OnGap func(after uint64)
-	// Filter leaves out the frames for which it is false; nil takes all. It runs
-	// under the topic's lock: it must be quick and not call the topic.
-	Filter func(outbox.Frame) bool
 }
 
 type attachState uint8
@@ -100,26 +97,30 @@ func (a *Attachment) delivered() uint64 {
 	return a.pos
 }
 
-// live hands over a position that was just published; the caller holds the lock.
-func (a *Attachment) live(pos uint64, frames []outbox.Frame) {
+// live hands over a position that was just published and begins with an entry
+// of the ring; the caller holds the lock.
+func (a *Attachment) live(pos, from uint64) {
 	if pos <= a.pos {
 		return
 	}
 	a.pos = pos
-	for i, f := range frames {
-		if a.opts.Filter != nil && !a.opts.Filter(f) {
-			continue
-		}
-		switch err := a.sink.Push(f); {
-		case err == nil:
-		case errors.Is(err, outbox.ErrFull):
-			a.rest = append(a.rest[:0], frames[i:]...)
+	t := a.topic
+	for n := from; n < t.next; n++ {
+		if ok, full := a.push(t.entry(n).Frame); full {
+			a.restFrom(n)
 			a.feed()
 			return
-		default:
-			a.leave()
+		} else if !ok {
 			return
 		}
+	}
+}
+
+// restFrom notes what is left of the position of an entry of the ring.
+func (a *Attachment) restFrom(n uint64) {
+	t := a.topic
+	for pos := t.entry(n).Pos; n < t.next && t.entry(n).Pos == pos; n++ {
+		a.rest = append(a.rest, t.entry(n).Frame)
 	}
 }
 
@@ -197,9 +198,7 @@ func (a *Attachment) catchUp() (pushed int, more bool) {
 		}
 		a.pos = e.Pos
 		if ok, full := a.push(e.Frame); full {
-			for ; n < t.next && t.entry(n).Pos == e.Pos; n++ {
-				a.rest = append(a.rest, t.entry(n).Frame)
-			}
+			a.restFrom(n)
 			return pushed, true
 		} else if !ok {
 			return pushed, false
@@ -211,12 +210,8 @@ func (a *Attachment) catchUp() (pushed int, more bool) {
 	return pushed, false
 }
 
-// push gives the sink one frame unless the filter leaves it out. When the sink
-// is closed the attachment leaves.
+// push gives the sink one frame. When the sink is closed the attachment leaves.
 func (a *Attachment) push(f outbox.Frame) (ok, full bool) {
-	if a.opts.Filter != nil && !a.opts.Filter(f) {
-		return true, false
-	}
 	switch err := a.sink.Push(f); {
 	case err == nil:
 		return true, false

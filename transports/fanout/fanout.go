@@ -50,6 +50,7 @@ type Topic struct {
 	retain Retain
 
 	mu    sync.Mutex
+	tape  outbox.Tape
 	ring  []Entry // length is zero or a power of two
 	first uint64  // ordinal of the oldest retained entry
 	next  uint64  // ordinal that the next entry gets
@@ -61,36 +62,38 @@ type Topic struct {
 
 // NewTopic makes a stream whose first frame will have a position after the
 // given one. What came before it was never here, so whoever attaches further
-// back is told of a gap.
-func NewTopic(after uint64, r Retain) *Topic {
+// back is told of a gap. The framing makes frames of what is published; nil
+// means that those are frames already.
+func NewTopic(after uint64, r Retain, framing outbox.Framing) *Topic {
 	if r.Frames <= 0 {
 		r.Frames = DefaultFrames
 	}
 	if r.Bytes <= 0 {
 		r.Bytes = DefaultBytes
 	}
-	return &Topic{retain: r, floor: after, last: after}
+	return &Topic{retain: r, tape: outbox.Tape{Framing: framing}, floor: after, last: after}
 }
 
-// Publish appends the frames of one position and hands them to everyone who is
-// in step. Positions must increase; gaps between them are fine. Frames must not
-// change afterwards.
-func (t *Topic) Publish(pos uint64, frames ...outbox.Frame) {
+// Publish appends the messages of one position and hands them to everyone who
+// is in step. Positions must increase; gaps between them are fine. Payloads are
+// copied.
+func (t *Topic) Publish(pos uint64, payloads ...[]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if pos <= t.last {
 		panic("fanout: positions must increase")
 	}
 	t.last = pos
-	for _, f := range frames {
-		t.keep(Entry{Pos: pos, Frame: f})
+	from := t.next
+	for _, p := range payloads {
+		t.keep(Entry{Pos: pos, Frame: t.tape.Add(p)})
 	}
 	t.evict()
 	// Backwards, because an attachment whose sink has closed leaves the list
 	// and the last one, already served, takes its place.
 	for i := len(t.all) - 1; i >= 0; i-- {
 		if a := t.all[i]; a.state == live {
-			a.live(pos, frames)
+			a.live(pos, from)
 		}
 	}
 }
@@ -112,7 +115,9 @@ func (t *Topic) Since(after uint64) ([]Entry, bool) {
 	}
 	var out []Entry
 	for n := t.ordinalAfter(after); n < t.next; n++ {
-		out = append(out, t.entry(n))
+		e := t.entry(n)
+		e.Frame = e.Frame[:len(e.Frame):len(e.Frame)]
+		out = append(out, e)
 	}
 	return out, true
 }

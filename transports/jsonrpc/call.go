@@ -69,12 +69,21 @@ func (p *Peer) forget(id string) {
 	delete(p.calls, id)
 }
 
+// FailCall ends our open call of that id with why, for an answer that has
+// neither a result nor an error that can be read: the peer will send no other.
+// It reports whether there was such a call.
+func (p *Peer) FailCall(id json.RawMessage, why *Error) bool {
+	return p.resolve(Message{ID: id, Error: why})
+}
+
 // resolve hands an answer to whoever waits for it; nobody may.
-func (p *Peer) resolve(m Message) {
+func (p *Peer) resolve(m Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if answer, ok := p.calls[string(m.ID)]; ok {
+	answer, ok := p.calls[string(m.ID)]
+	if ok {
 		delete(p.calls, string(m.ID))
 		answer <- m
 	}
+	return ok
 }

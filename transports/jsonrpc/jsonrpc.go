@@ -22,7 +22,6 @@ import (
 	"fmt"
 
 	"github.com/polyhost/polyhost/transports/jsonx"
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // The error codes of JSON-RPC itself.
@@ -69,7 +68,7 @@ type Message struct {
 	Result    json.RawMessage // nil when absent
 	Error     *Error          // of a response; Data is a json.RawMessage
 
-	idSeen, answerSeen bool // the member is there, whatever its value
+	idSeen, methodSeen, answerSeen bool // the member is there, whatever its value
 }
 
 // IsRequest says whether the peer wants an answer.
@@ -150,7 +149,7 @@ func (m *Message) member(key string, v []byte, lim Limits) *Error {
 			m.ID, m.HasID = v, true
 		}
 	case "method":
-		m.HasMethod = kind == "string"
+		m.HasMethod, m.methodSeen = kind == "string", true
 		if !m.HasMethod {
 			return Errorf(CodeInvalidRequest, "invalid request: method: want string, got %s", kind)
 		}
@@ -184,7 +183,7 @@ func (m *Message) member(key string, v []byte, lim Limits) *Error {
 }
 
 // Result encodes the answer to a request.
-func Result(id json.RawMessage, v any) (outbox.Frame, error) {
+func Result(id json.RawMessage, v any) ([]byte, error) {
 	body, err := marshal(v)
 	if err != nil {
 		return nil, err
@@ -193,7 +192,7 @@ func Result(id json.RawMessage, v any) (outbox.Frame, error) {
 }
 
 // ErrorReply encodes the failure of a request. An empty id is sent as null.
-func ErrorReply(id json.RawMessage, e *Error) outbox.Frame {
+func ErrorReply(id json.RawMessage, e *Error) []byte {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}
@@ -205,16 +204,16 @@ func ErrorReply(id json.RawMessage, e *Error) outbox.Frame {
 }
 
 // Notification encodes a message that is not answered. Params of nil are left out.
-func Notification(method string, params any) (outbox.Frame, error) {
+func Notification(method string, params any) ([]byte, error) {
 	return call("", method, params)
 }
 
 // RequestFrame encodes a request of ours.
-func RequestFrame(id json.RawMessage, method string, params any) (outbox.Frame, error) {
+func RequestFrame(id json.RawMessage, method string, params any) ([]byte, error) {
 	return call(`,"id":`+string(id), method, params)
 }
 
-func call(id, method string, params any) (outbox.Frame, error) {
+func call(id, method string, params any) ([]byte, error) {
 	name, err := marshal(method)
 	if err != nil {
 		return nil, err
@@ -229,8 +228,8 @@ func call(id, method string, params any) (outbox.Frame, error) {
 	return join(`{"jsonrpc":"2.0"`+id+`,"method":`, name, `,"params":`, body), nil
 }
 
-func join(a string, b []byte, c string, d []byte) outbox.Frame {
-	f := make(outbox.Frame, 0, len(a)+len(b)+len(c)+len(d)+1)
+func join(a string, b []byte, c string, d []byte) []byte {
+	f := make([]byte, 0, len(a)+len(b)+len(c)+len(d)+1)
 	f = append(f, a...)
 	f = append(f, b...)
 	f = append(f, c...)

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/polyhost/polyhost/transports/jsonx"
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // Errors of a Peer.
@@ -62,7 +61,7 @@ type Handler func(ctx context.Context, req *Request) (result any, err error)
 type Options struct {
 	// Send queues a frame without blocking. When it fails the connection is
 	// expected to end by itself.
-	Send func(outbox.Frame) error
+	Send func([]byte) error
 	// Handle runs in a goroutine of its own.
 	Handle Handler
 	// Preempt, if set, sees every request first, in the goroutine of Receive,
@@ -122,6 +121,8 @@ func NewPeer(ctx context.Context, o Options) *Peer {
 func (p *Peer) Receive(data []byte) error {
 	m, perr := Parse(data, p.opts.Limits)
 	switch {
+	case perr != nil && !m.methodSeen && p.FailCall(m.ID, perr):
+		return nil
 	case perr != nil && (m.HasMethod && !m.idSeen || !m.HasMethod && m.answerSeen):
 		// A notification or an answer, and broken: neither is ever answered.
 		p.opts.Logger.Debug("message dropped", "method", m.Method, "err", perr)
@@ -236,7 +237,7 @@ func (p *Peer) recover(r *Request, err *error) {
 // answer sends the outcome and runs what was to follow it.
 func (p *Peer) answer(r *Request, result any, err error) {
 	if !r.IsNotification() {
-		var f outbox.Frame
+		var f []byte
 		if err == nil {
 			f, err = Result(r.ID, result)
 		}
@@ -270,7 +271,7 @@ func (p *Peer) public(method string, err error) *Error {
 	return &Error{Code: CodeInternalError, Message: "internal error"}
 }
 
-func (p *Peer) send(f outbox.Frame) error {
+func (p *Peer) send(f []byte) error {
 	err := p.opts.Send(f)
 	if err != nil {
 		p.opts.Logger.Debug("frame not sent", "err", err)

@@ -15,13 +15,11 @@ import (
 
 	"github.com/creachadair/jrpc2"
 	"go.uber.org/goleak"
-
-	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
@@ -35,7 +33,7 @@ type end struct {
 func connect(t *testing.T, o Options) *end {
 	t.Helper()
 	e := &end{t: t, frames: make(chan string, 5000)}
-	o.Send = func(f outbox.Frame) error { e.frames <- string(f); return nil }
+	o.Send = func(f []byte) error { e.frames <- string(f); return nil }
 	o.Logger = quiet
 	if o.Handle == nil {
 		o.Handle = func(context.Context, *Request) (any, error) { return nil, MethodNotFound() }
@@ -92,7 +90,7 @@ func (w *wire) Close() error { w.once.Do(func() { close(w.closed) }); return nil
 func dial(t testing.TB, o Options, co *jrpc2.ClientOptions) (*jrpc2.Client, *Peer) {
 	t.Helper()
 	w := &wire{toClient: make(chan []byte, 1000), closed: make(chan struct{})}
-	o.Send = func(f outbox.Frame) error { w.toClient <- f; return nil }
+	o.Send = func(f []byte) error { w.toClient <- f; return nil }
 	o.Logger = quiet
 	w.peer = NewPeer(context.Background(), o)
 	client := jrpc2.NewClient(w, co)
@@ -378,7 +376,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkRequest(b *testing.B) {
 	answered := make(chan struct{}, 1)
 	p := NewPeer(b.Context(), Options{
-		Send:   func(outbox.Frame) error { answered <- struct{}{}; return nil },
+		Send:   func([]byte) error { answered <- struct{}{}; return nil },
 		Handle: func(context.Context, *Request) (any, error) { return 1, nil },
 	})
 	defer p.Close()

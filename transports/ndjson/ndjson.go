@@ -24,10 +24,15 @@ type Options struct {
 	WriteTimeout time.Duration // zero means DefaultWriteTimeout
 }
 
-// Serve answers r with the frames in out, each on a line of its own, until out
-// is closed and drained, the context of r ends or the peer stops to take bytes.
-// It returns why, and closes out. A frame must be JSON without a raw line break,
-// as encoding/json writes it.
+// Line is the frame of an object: JSON without a raw line break, as
+// encoding/json writes it.
+func Line(object []byte) outbox.Frame {
+	return append(append(make(outbox.Frame, 0, len(object)+1), object...), '\n')
+}
+
+// Serve answers r with the frames in out, made by Line, until out is closed and
+// drained, the context of r ends or the peer stops to take bytes. It returns
+// why, and closes out.
 func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox) error {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = DefaultWriteTimeout
@@ -39,7 +44,6 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 			"X-Accel-Buffering":      "no",
 			"X-Content-Type-Options": "nosniff",
 		},
-		Trailer:      []byte("\n"),
 		WriteTimeout: o.WriteTimeout,
 	}.Run(w, r, out)
 }

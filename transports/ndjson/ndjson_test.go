@@ -36,12 +36,12 @@ func TestHeadersComeBeforeAnyObjectAndLinesAsTheyAreMade(t *testing.T) {
 	}
 	body := bufio.NewReader(res.Body)
 	for i := range 3 {
-		_ = out.Push(fmt.Appendf(nil, `{"n":%d}`, i))
+		_ = out.Push(Line(fmt.Appendf(nil, `{"n":%d}`, i)))
 		if line, err := body.ReadString('\n'); err != nil || line != fmt.Sprintf("{\"n\":%d}\n", i) {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	_ = out.Push(outbox.Frame(`{"last":true}`))
+	_ = out.Push(Line([]byte(`{"last":true}`)))
 	out.Close(over)
 	if rest, err := io.ReadAll(body); err != nil || string(rest) != "{\"last\":true}\n" {
 		t.Fatalf("%q, %v", rest, err)

@@ -11,11 +11,20 @@ const (
 	// pins small.
 	MaxBatch = 64 << 10
 
-	// frameOverhead is charged for each frame on top of its payload, in bytes:
-	// its slot in a block, rounded up. Without it a flood of tiny frames would
-	// cost many times the bound.
-	frameOverhead = 32
+	// runOverhead is charged for each run on top of its bytes: its slot in a
+	// block. Without it a flood of tiny frames would cost many times the bound.
+	runOverhead = 32
 
-	// blockFrames is how many frames one piece of a queue holds.
-	blockFrames = 32
+	// blockRuns is how many runs one piece of a queue holds.
+	blockRuns = 32
+
+	// firstChunk and chunkSize are the sizes of a tape's chunks in bytes: the
+	// first is small because most streams are idle, and they double up to
+	// several batches, so that few runs end early with their chunk.
+	firstChunk = 1 << 10
+	chunkSize  = 256 << 10
+
+	// framingRoom is what a framing adds to a payload at most, in bytes; one
+	// that adds more moves the tape to a larger chunk.
+	framingRoom = 16
 )

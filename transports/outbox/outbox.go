@@ -4,14 +4,15 @@
 //   - Ordering: frames leave in the order of Push.
 //   - Loss: none. A frame that does not fit is refused with ErrFull and the
 //     producer decides: close the peer, or feed it from the log later.
-//   - Bounds: queued payload plus a small charge a frame stays within the limit
+//   - Bounds: queued bytes plus a small charge a run stay within the limit
 //     given to New. One frame larger than the whole limit is taken when nothing
 //     else waits, so that it can be delivered at all. Frames handed to the
 //     writer count until the writer comes back for more.
 //   - Blocking: Push, Close and Discard never block. Next blocks the writer;
 //     WaitBelow blocks a feeder that reads from the log.
 //
-// It must not know what a frame means or what carries it.
+// Frames that lie one behind the other on a Tape are queued and written as one
+// run. The package must not know what a frame means or what carries it.
 package outbox
 
 import (
@@ -20,9 +21,12 @@ import (
 	"sync"
 )
 
-// Frame is one encoded message: the payload without any transport header. It
-// must not change once pushed, because many connections share it.
+// Frame is one encoded message as it goes on the wire, with the framing of its
+// transport. It must not change once pushed, because many connections share it.
 type Frame []byte
+
+// Run is one or more whole frames, one behind the other.
+type Run []byte
 
 // Errors that Push returns.
 var (
@@ -42,24 +46,24 @@ type Outbox struct {
 	head, tail *block // nil when empty
 	first      int    // of head
 	end        int    // of tail
-	n          int
-	queued     int      // cost of what is in the blocks, bytes
-	inFlight   int      // cost of the last batch, bytes
-	batch      *[]Frame // the last batch; nil when idle
-	err        error    // set once closed
+	n          int    // runs
+	queued     int    // cost of what is in the blocks, bytes
+	inFlight   int    // cost of the last batch, bytes
+	batch      *[]Run // the last batch; nil when idle
+	err        error  // set once closed
 	waiters    []waiter
 }
 
 // block is a piece of the queue. Blocks and batches come from pools, so that a
 // busy queue does not allocate and an idle one holds nothing.
 type block struct {
-	frames [blockFrames]Frame
-	next   *block
+	runs [blockRuns]Run
+	next *block
 }
 
 var (
 	blocks  = sync.Pool{New: func() any { return new(block) }}
-	batches = sync.Pool{New: func() any { return new([]Frame) }}
+	batches = sync.Pool{New: func() any { return new([]Run) }}
 )
 
 type waiter struct {
@@ -78,21 +82,38 @@ func New(limit int) *Outbox {
 
 // Push queues one frame. It returns ErrFull when the bound does not allow it
 // and ErrClosed after Close; in both cases nothing was queued.
-func (o *Outbox) Push(f Frame) error {
-	cost := len(f) + frameOverhead
+func (o *Outbox) Push(f Frame) error { return o.PushBelow(f, o.limit) }
+
+// PushBelow is Push with a bound below the queue's own, for frames that leave
+// room to others.
+func (o *Outbox) PushBelow(f Frame, limit int) error {
 	o.mu.Lock()
 	if o.err != nil {
 		o.mu.Unlock()
 		return ErrClosed
 	}
-	if o.queued+o.inFlight+cost > o.limit && (o.n > 0 || cost <= o.limit) {
+	if o.n > 0 {
+		// A run stays within one batch.
+		if run := &o.tail.runs[o.end-1]; follows(*run, f) && len(*run)+len(f)+runOverhead <= MaxBatch {
+			if o.queued+o.inFlight+len(f) > limit {
+				o.mu.Unlock()
+				return ErrFull
+			}
+			*run = (*run)[:len(*run)+len(f)]
+			o.queued += len(f)
+			o.mu.Unlock()
+			return nil
+		}
+	}
+	cost := len(f) + runOverhead
+	if o.queued+o.inFlight+cost > limit && (o.n > 0 || cost <= limit) {
 		o.mu.Unlock()
 		return ErrFull
 	}
-	if o.tail == nil || o.end == blockFrames {
+	if o.tail == nil || o.end == blockRuns {
 		o.addBlock()
 	}
-	o.tail.frames[o.end] = f
+	o.tail.runs[o.end] = Run(f)
 	o.end++
 	o.n++
 	o.queued += cost
@@ -104,23 +125,22 @@ func (o *Outbox) Push(f Frame) error {
 	return nil
 }
 
-// Len reports what the writer has not yet finished with: frames and their cost
-// in bytes.
-func (o *Outbox) Len() (frames, bytes int) {
+// Len is the cost in bytes of what the writer has not yet finished with.
+func (o *Outbox) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.n + o.flying(), o.queued + o.inFlight
+	return o.queued + o.inFlight
 }
 
 // Limit is the bound in bytes.
 func (o *Outbox) Limit() int { return o.limit }
 
-// Next returns all frames that have gathered, up to MaxBatch bytes and at
+// Next returns all runs of frames that have gathered, up to MaxBatch bytes and at
 // least one, and blocks until there is one. Asking again says that the batch
 // before was written. When the queue is closed and empty it returns the error
 // given to Close. The slice is used again by the next call. For the writer
 // goroutine only.
-func (o *Outbox) Next(ctx context.Context) ([]Frame, error) {
+func (o *Outbox) Next(ctx context.Context) ([]Run, error) {
 	for {
 		batch, err := o.Take()
 		if len(batch) > 0 || err != nil {
@@ -140,7 +160,7 @@ func (o *Outbox) Ready() <-chan struct{} { return o.ready }
 
 // Take is Next without the wait: an empty batch and no error means that
 // nothing is queued.
-func (o *Outbox) Take() ([]Frame, error) {
+func (o *Outbox) Take() ([]Run, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.batch != nil {
@@ -157,32 +177,25 @@ func (o *Outbox) Take() ([]Frame, error) {
 		return nil, o.err
 	}
 	if o.batch == nil {
-		o.batch = batches.Get().(*[]Frame)
+		o.batch = batches.Get().(*[]Run)
 	}
 	for o.n > 0 {
-		f := o.head.frames[o.first]
-		cost := len(f) + frameOverhead
+		run := o.head.runs[o.first]
+		cost := len(run) + runOverhead
 		if o.inFlight > 0 && o.inFlight+cost > MaxBatch {
 			break
 		}
-		*o.batch = append(*o.batch, f)
+		*o.batch = append(*o.batch, run)
 		o.inFlight += cost
 		o.queued -= cost
-		o.head.frames[o.first] = nil
+		o.head.runs[o.first] = nil
 		o.first++
-		if o.n--; o.n == 0 || o.first == blockFrames {
+		if o.n--; o.n == 0 || o.first == blockRuns {
 			o.dropBlock()
 		}
 	}
 	o.wakeWaiters()
 	return *o.batch, nil
-}
-
-func (o *Outbox) flying() int {
-	if o.batch == nil {
-		return 0
-	}
-	return len(*o.batch)
 }
 
 // addBlock gives room at the end; the caller holds the lock.

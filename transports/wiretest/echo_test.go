@@ -54,9 +54,9 @@ func (g *echoGateway) Start(p Place) (Endpoints, error) {
 		var words []string
 		_ = json.NewDecoder(r.Body).Decode(&words)
 		for _, word := range words {
-			_ = out.Push(fmt.Appendf(nil, `{"delta":%q}`, word))
+			_ = out.Push(ndjson.Line(fmt.Appendf(nil, `{"delta":%q}`, word)))
 		}
-		_ = out.Push(outbox.Frame(`{"done":true}`))
+		_ = out.Push(ndjson.Line([]byte(`{"done":true}`)))
 		out.Close(io.EOF)
 		_ = ndjson.Serve(w, r, ndjson.Options{}, out)
 	})

@@ -77,12 +77,13 @@ func BenchmarkFanOut(b *testing.B) {
 		c := conns[i]
 		b.Cleanup(func() { c.Close(CloseNormal, "") })
 	}
-	f := make(outbox.Frame, fanPayload)
+	tape, payload := outbox.Tape{Framing: AppendText}, make([]byte, fanPayload)
 	b.ResetTimer()
 	before := cpu()
 	for range b.N {
+		f := tape.Add(payload)
 		for _, c := range conns {
-			for c.Send(f) != nil {
+			for c.Outbox().Push(f) != nil {
 				_ = c.Outbox().WaitBelow(b.Context(), outbox.DefaultLimit/2)
 			}
 		}

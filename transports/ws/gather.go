@@ -71,21 +71,50 @@ func (g *gatherConn) Write(p []byte) (int, error) {
 	return g.buffer().Write(p)
 }
 
-// writeText gathers messages; what does not fit the buffer goes out at once.
-func (g *gatherConn) writeText(batch []outbox.Frame) error {
+// write gathers messages that are framed already. A long run goes to the socket
+// as it is, after what has gathered; so does what does not fit the buffer.
+func (g *gatherConn) write(batch []outbox.Run) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return websocket.ErrCloseSent
 	}
-	buf := g.buffer()
-	for _, f := range batch {
-		_, _ = buf.Write(textHeader(buf.AvailableBuffer(), len(f)))
-		if _, err := buf.Write(f); err != nil {
+	for _, run := range batch {
+		if err := g.writeRun(run); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (g *gatherConn) writeRun(run outbox.Run) error {
+	if len(run) >= directSize && (g.buf == nil || g.buf.Buffered() == 0) {
+		_, err := socketWriter{g}.Write(run)
+		return err
+	}
+	_, err := g.buffer().Write(run)
+	return err
+}
+
+// Text is the frame of a text message.
+func Text(payload []byte) outbox.Frame {
+	return AppendText(make([]byte, 0, len(payload)+maxHeader), payload)
+}
+
+// AppendText is Text as an outbox.Framing.
+func AppendText(dst, payload []byte) []byte {
+	return append(textHeader(dst, len(payload)), payload...)
+}
+
+// Payload is what Text was given.
+func Payload(f outbox.Frame) []byte {
+	switch f[1] {
+	case 126:
+		return f[4:]
+	case 127:
+		return f[10:]
+	}
+	return f[2:]
 }
 
 // textHeader appends the header of one whole, unmasked text message.

@@ -25,6 +25,13 @@ const (
 	// one write; an idle connection has none.
 	flushSize = 64 << 10
 
+	// directSize is the length of a run in bytes from which it is not worth
+	// copying to send it together with the next.
+	directSize = 16 << 10
+
+	// maxHeader is the longest header of an unmasked message, in bytes.
+	maxHeader = 10
+
 	// socketBuffer bounds in bytes what the kernel queues for a peer. Left to
 	// itself it grows to megabytes, and as a writer is woken only when a third
 	// of it is free, a slow peer would look like one that takes nothing.

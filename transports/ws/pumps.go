@@ -82,7 +82,7 @@ func (c *Conn) write() {
 	for {
 		batch, ended := c.out.Take()
 		if len(batch) > 0 {
-			if err := c.socket.writeText(batch); err != nil {
+			if err := c.socket.write(batch); err != nil {
 				c.writeFailed(err)
 				return
 			}

@@ -190,12 +190,13 @@ func (c *Conn) Serve(ctx context.Context, onMessage func(ctx context.Context, da
 	return c.reason()
 }
 
-// Send queues one frame. It never blocks: outbox.ErrFull means that the peer is
-// too far behind and the caller decides between CloseSlow and catching up from
-// the log.
-func (c *Conn) Send(f outbox.Frame) error { return c.out.Push(f) }
+// Send queues one message for this peer alone. It never blocks: outbox.ErrFull
+// means that the peer is too far behind and the caller decides between
+// CloseSlow and catching up from the log.
+func (c *Conn) Send(payload []byte) error { return c.out.Push(Text(payload)) }
 
-// Outbox is the queue of the connection, for feeders that wait for room.
+// Outbox is the queue of the connection, for frames made by Text or AppendText
+// that it shares with others, and for feeders that wait for room.
 func (c *Conn) Outbox() *outbox.Outbox { return c.out }
 
 // SetReadLimit sets the largest message in bytes; it holds from the next
@@ -214,6 +215,24 @@ func (c *Conn) Close(code int, reason string) {
 // soon. The code is 1008.
 func (c *Conn) CloseSlow(reason string) {
 	c.finish(&CloseError{Code: ClosePolicy, Reason: cutReason(reason)}, true)
+}
+
+// Goodbye closes connections for the end of their server and waits for them.
+// When ctx ends, those whose peers take no bytes are cut: unlike Close, which
+// leaves a slow peer the write timeout.
+func Goodbye(ctx context.Context, conns []*Conn, reason string) {
+	for _, c := range conns {
+		c.Close(CloseGoingAway, reason)
+	}
+	for _, c := range conns {
+		select {
+		case <-c.done:
+			continue
+		case <-ctx.Done():
+		}
+		_ = c.socket.Close() // its goroutines notice
+		<-c.done
+	}
 }
 
 // Done is closed when both goroutines of the connection have ended.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // gateway serves one kind of connection and hands each to the test.
 type gateway struct {
@@ -139,7 +140,7 @@ func TestCloseFlushesWhatWasQueued(t *testing.T) {
 			_ = c.Send(fmt.Appendf(nil, "%d", i))
 		}
 		c.Close(4001, "that was all")
-		if err := c.Send(outbox.Frame("late")); !errors.Is(err, outbox.ErrClosed) {
+		if err := c.Send([]byte("late")); !errors.Is(err, outbox.ErrClosed) {
 			t.Errorf("send after close: %v", err)
 		}
 	})
@@ -321,7 +322,7 @@ func stalled(t testing.TB, url string) *websocket.Conn {
 // flood sends until the connection ends or the outbox has been full for a while.
 func flood(t testing.TB, c *Conn) {
 	t.Helper()
-	f := make(outbox.Frame, 8<<10)
+	f := make([]byte, 8<<10)
 	for full := 0; full < 200; {
 		err := c.Send(f)
 		switch {
@@ -329,7 +330,7 @@ func flood(t testing.TB, c *Conn) {
 			return
 		case errors.Is(err, outbox.ErrFull):
 			full++
-			if _, n := c.Outbox().Len(); n > c.Outbox().Limit() {
+			if n := c.Outbox().Len(); n > c.Outbox().Limit() {
 				t.Fatalf("%d bytes are held", n)
 			}
 			select {
@@ -352,6 +353,34 @@ func TestPeerThatTakesNoBytesIsClosedAndHoldsAtMostItsBound(t *testing.T) {
 	}
 }
 
+func TestGoodbyeTellsAllAndWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	g := serve(t, Options{OutboxLimit: 100_000, WriteTimeout: time.Hour}, echo)
+	stalled(t, g.url)
+	stuck := g.conn(t)
+	flood(t, stuck)
+	client := dial(t, g.url)
+	well := g.conn(t)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		wantClose(t, client, CloseGoingAway, "that is all")
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		Goodbye(ctx, []*Conn{stuck, well}, "that is all")
+	}()
+	<-told // while the other takes nothing
+	cancel()
+	select {
+	case <-said:
+	case <-time.After(patience):
+		t.Fatal("a peer that takes no bytes holds up the end")
+	}
+}
+
 func TestSlowPeerStillGetsTheReason(t *testing.T) {
 	t.Parallel()
 	g := serve(t, Options{OutboxLimit: 1 << 20}, echo)
@@ -364,17 +393,18 @@ func TestSlowPeerStillGetsTheReason(t *testing.T) {
 
 func TestSlowButLivelyPeerIsNotClosed(t *testing.T) {
 	t.Parallel()
-	g := serve(t, Options{WriteTimeout: 500 * time.Millisecond, OutboxLimit: 64 << 20}, echo)
+	g := serve(t, Options{WriteTimeout: 2 * time.Second, OutboxLimit: 64 << 20}, echo)
 	client := dial(t, g.url)
 	c := g.conn(t)
 	const frames = 2000 // 16 MB: more than the kernel keeps
+	f := Text(make([]byte, 8<<10))
 	for range frames {
-		if err := c.Send(make(outbox.Frame, 8<<10)); err != nil {
+		if err := c.Outbox().Push(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The whole takes several times the write timeout, each read well under it.
-	pace := time.NewTicker(time.Millisecond)
+	// The whole takes twice the write timeout, each read well under it.
+	pace := time.NewTicker(2 * time.Millisecond)
 	defer pace.Stop()
 	for i := range frames {
 		if _, _, err := client.ReadMessage(); err != nil {
@@ -423,6 +453,47 @@ func TestAbruptDisconnectsLeaveNothing(t *testing.T) {
 		_ = c.NetConn().Close()
 		if e := g.end(t); !e.ByPeer {
 			t.Fatalf("end: %v", e)
+		}
+	}
+}
+
+func TestPayloadIsWhatTextWasGiven(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 125, 126, math.MaxUint16, math.MaxUint16 + 1} {
+		want := bytes.Repeat([]byte("x"), n)
+		if got := Payload(Text(want)); !bytes.Equal(got, want) {
+			t.Errorf("%d bytes became %d", n, len(got))
+		}
+	}
+}
+
+// A shared run that is long enough goes to the socket as it is; what was queued
+// before and after it, and the answers in between, keep their places.
+func TestRunsAndAnswersArriveInOrder(t *testing.T) {
+	t.Parallel()
+	g := serve(t, Options{}, echo)
+	peer := dial(t, g.url)
+	c := <-g.conns
+	tape := outbox.Tape{Framing: AppendText}
+	const count = 5000
+	go func() {
+		for i := range count {
+			text := fmt.Appendf(nil, "%d %s", i, strings.Repeat("x", i%400))
+			err := outbox.ErrFull
+			for errors.Is(err, outbox.ErrFull) {
+				_ = c.Outbox().WaitBelow(t.Context(), outbox.DefaultLimit/2)
+				if i%700 == 699 {
+					err = c.Send(text)
+				} else {
+					err = c.Outbox().Push(tape.Add(text))
+				}
+			}
+		}
+	}()
+	for i := range count {
+		_, got, err := peer.ReadMessage()
+		if want := fmt.Sprintf("%d %s", i, strings.Repeat("x", i%400)); err != nil || string(got) != want {
+			t.Fatalf("message %d: got %.20q, %v", i, got, err)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestHeldReaderDoesNotStopCommits(t *testing.T) {
 		if last.Err() != nil {
 			t.Error(last.Err())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		_ = reader.Rollback() // or Close would wait for it too
 		t.Fatal("commits wait for the reader")
 	}

@@ -22,7 +22,6 @@ import (
 type Stream struct {
 	Header       map[string]string
 	Opening      []byte // the first bytes of the body; none if empty
-	Trailer      []byte // follows every frame
 	Heartbeat    []byte // written when Every passed since the stream began or the last heartbeat
 	Every        time.Duration
 	WriteTimeout time.Duration
@@ -108,16 +107,15 @@ func (s Stream) Run(w http.ResponseWriter, r *http.Request, out *outbox.Outbox) 
 // buffers gather a batch, because net/http itself writes every 4 KiB.
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, outbox.MaxBatch) }}
 
-func (s Stream) write(w http.ResponseWriter, batch []outbox.Frame) error {
+func (s Stream) write(w http.ResponseWriter, batch []outbox.Run) error {
 	buf := buffers.Get().(*bufio.Writer)
 	buf.Reset(w)
 	defer func() {
 		buf.Reset(nil)
 		buffers.Put(buf)
 	}()
-	for _, f := range batch {
-		_, _ = buf.Write(f) // the error stays until Flush
-		_, _ = buf.Write(s.Trailer)
+	for _, run := range batch {
+		_, _ = buf.Write(run) // the error stays until Flush
 	}
 	if err := buf.Flush(); err != nil {
 		return fmt.Errorf("write: %w", err)

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		serveClock()
 	case os.Getenv(pipeVar) != "":
 		pipeClock(os.Getenv(pipeVar))
+	case os.Getenv(relayVar) != "":
+		relay(os.Getenv(relayVar))
 	case os.Getenv(loopVar) != "":
 		loop()
 	default:

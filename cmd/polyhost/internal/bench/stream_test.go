@@ -42,7 +42,8 @@ func BenchmarkStream(b *testing.B) {
 
 // BenchmarkLatency is what the gateway adds to a delta's way at 100 deltas a
 // second, measured from the moment the agent says it. The direct pipe to the
-// same agent runs in turns with it.
+// same agent runs in turns with it, and so does a bare relay: what one more
+// process costs that does nothing but pass a line on.
 func BenchmarkLatency(b *testing.B) {
 	each(b, protocols, func(b *testing.B, p protocol) {
 		const (
@@ -55,14 +56,16 @@ func BenchmarkLatency(b *testing.B) {
 		g.prompt(sid, "10 10ms")
 		s.turn(p)
 		for b.Loop() {
-			var pipe, socket []time.Duration
+			var pipe, relay, socket []time.Duration
 			for range rounds {
 				pipe = append(pipe, piped(b, script)...)
+				relay = append(relay, relayed(b, script)...)
 				g.prompt(sid, script)
 				socket = append(socket, s.times(p)...)
 			}
 			p50, p99 := reportTimes(b, "", socket)
 			d50, d99 := reportTimes(b, "pipe-", pipe)
+			reportTimes(b, "relay-", relay)
 			b.ReportMetric(p50-d50, "added-p50-ms")
 			b.ReportMetric(p99-d99, "added-p99-ms")
 		}
