@@ -21,6 +21,7 @@ const (
 	codeRefusal    = "refusal"
 	codeContext    = "context_overflow"
 	codeTurns      = "max_turns"
+	codeTokens     = "max_tokens"
 )
 
 // result ends one of the CLI's turns.
@@ -76,6 +77,8 @@ func failure(r *record) *event.Error {
 		code = codeRefusal
 	case strings.Contains(low, "prompt is too long") || strings.Contains(low, "context window") || strings.Contains(low, "context limit"):
 		code = codeContext
+	case strings.Contains(low, "output token maximum"):
+		code = codeTokens
 	case r.APIStatus == 401 || r.APIStatus == 403 || strings.Contains(low, "/login") || strings.Contains(low, "invalid api key"):
 		code = codeAuth
 	case r.APIStatus == 429 || r.APIErrorType == "rate_limit_error":
@@ -87,7 +90,8 @@ func failure(r *record) *event.Error {
 	case r.APIStatus >= 400 && r.APIStatus < 500:
 		code = codeBadRequest
 	}
-	return &event.Error{Code: code, Message: words(said, "the agent failed without saying why")}
+	again := code == codeRate || code == codeOverloaded || code == codeCut
+	return &event.Error{Code: code, Message: words(said, "the agent failed without saying why"), Retryable: again}
 }
 
 // usage turns the CLI's sums, which go on over the whole conversation, into

@@ -93,3 +93,16 @@ func TestRealTurns(t *testing.T) {
 	}
 	t.Logf("pictures: %s", said)
 }
+
+func TestRealFailures(t *testing.T) {
+	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
+		{Name: "401", Prompt: "fail 401", Code: codeAuth, Retries: true},
+		{Name: "429", Prompt: "fail 429 1", Code: codeRate, Retries: true},
+		{Name: "529", Prompt: "fail 529", Code: codeOverloaded, Retries: true},
+		{Name: "400", Prompt: "fail 400", Code: codeBadRequest},
+		{Name: "cut", Prompt: "cut 3", Code: codeCut, Retries: true},
+		{Name: "refusal", Prompt: "refuse", Code: codeRefusal},
+		{Name: "overflow", Prompt: "overflow", Code: codeContext},
+		{Name: "max tokens", Prompt: "maxtok", Code: codeTokens},
+	})
+}

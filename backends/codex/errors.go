@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -15,6 +16,7 @@ const (
 	codeCutStream   = "cut_stream"
 	codeRefusal     = "refusal"
 	codeOverflow    = "context_overflow"
+	codeTokens      = "max_tokens"
 	codeAgentDied   = "agent_died"
 	codeAgentError  = "agent_error"
 	codeInterrupted = "interrupted"
@@ -30,12 +32,26 @@ func failure(e *turnError) *event.Error {
 	if e.Details != "" && !strings.Contains(text, e.Details) {
 		text += ": " + e.Details
 	}
-	out := &event.Error{Code: codeOf(word, status, text), Message: text}
+	out := &event.Error{Code: codeOf(word, status, text), Message: inner(text)}
 	switch out.Code {
 	case codeRateLimited, codeOverloaded, codeCutStream:
 		out.Retryable = true
 	}
 	return out
+}
+
+// inner is the message in the body of an HTTP error, which the program gives as
+// it is; other texts stay.
+func inner(text string) string {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(text), &body) == nil && body.Error.Message != "" {
+		return body.Error.Message
+	}
+	return text
 }
 
 func codeOf(word string, status int, text string) string {
@@ -49,8 +65,11 @@ func codeOf(word string, status int, text string) string {
 	case status >= 400:
 		return codeBadRequest
 	}
-	if strings.Contains(text, "content_filter") {
+	switch {
+	case strings.Contains(text, "content_filter"):
 		return codeRefusal
+	case strings.Contains(text, "max_output_tokens"):
+		return codeTokens
 	}
 	switch word {
 	case "contextWindowExceeded":

@@ -140,7 +140,13 @@ func (s suite) begin(t *testing.T) *talk { return begin(t, s.backend(t), agent.O
 
 func begin(t *testing.T, b agent.Backend, o agent.Open) *talk {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return beginWithin(t, b, o, patience)
+}
+
+// beginWithin gives the whole conversation that time.
+func beginWithin(t *testing.T, b agent.Backend, o agent.Open, d time.Duration) *talk {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	if o.Dirs == nil {
 		dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -252,7 +252,7 @@ func (m *mapper) ended(msg *message) (out []agent.Frame) {
 			agent.Frame{Kind: agent.Context, Context: &event.ContextReported{Used: u.Input + u.CacheRead + u.CacheWrite + u.Output}})
 	}
 	if msg.StopReason == "length" {
-		out = append(out, notice("warning", "truncated", "the answer reached the limit of tokens")...)
+		out = append(out, notice("warning", "max_tokens", "the answer reached the limit of tokens")...)
 	}
 	return out
 }

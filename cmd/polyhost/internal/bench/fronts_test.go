@@ -55,6 +55,8 @@ type stream struct {
 	send  func(any) error
 	close func()
 
+	session id.ID // where a benchmark has several
+
 	// For AHP: the client's id, and the serverSeq of its snapshot.
 	client string
 	seen   uint64

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,7 +30,10 @@ const patience = 60 * time.Second
 // TestMain lets the test binary be the agent that writes clock readings: as a
 // plugin of the gateway or at the end of a pipe, and the bare loop.
 func TestMain(m *testing.M) {
+	name := filepath.Base(os.Args[0])
 	switch {
+	case standIns[name] != nil:
+		speak(name)
 	case os.Getenv(wire.Handshake.MagicCookieKey) != "":
 		serveClock()
 	case os.Getenv(pipeVar) != "":
@@ -82,7 +86,7 @@ type gateway struct {
 }
 
 // start runs a gateway in a fresh home until the benchmark ends. Its agent is
-// "demo" or the clock.
+// "demo", the clock, or one of the stand-ins that putStandIns made.
 func start(b testing.TB, agent string) *gateway {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "polyhost-bench-home-") // b.TempDir's path is too long for a unix socket
@@ -100,6 +104,13 @@ func start(b testing.TB, agent string) *gateway {
 	g.place.Args = []string{"--backend", agent, "--log-level", "warn", "--grace", "100ms"}
 	if agent == clockName {
 		g.place.Args = append(g.place.Args, "--plugin-pins", installClock(b, plugins))
+	}
+	if agent == acpName {
+		program, err := exec.LookPath(agent)
+		if err != nil {
+			b.Fatal(err)
+		}
+		g.place.Args = append(g.place.Args, "--acp-agents", agent+"="+program)
 	}
 	g.run()
 	b.Cleanup(g.stop)
@@ -227,6 +238,9 @@ func (g *gateway) cpu() time.Duration {
 	}
 	return sum
 }
+
+// own is the processor time of the gateway and its plugins alone.
+func (g *gateway) own() time.Duration { return g.cpu() - selfCPU() }
 
 // resident is the resident memory of the gateway alone, in bytes.
 func (g *gateway) resident() int64 { return residentOf(g.b, g.pid) }

@@ -1,0 +1,31 @@
+//go:build e2e
+
+package pi
+
+import (
+	"os"
+	"testing"
+
+	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/core/agent"
+)
+
+// real is the installed pi, as POLYHOST_PI_REAL says, whose own configuration
+// names the model server.
+func real(t *testing.T) agent.Backend {
+	t.Setenv("PI_CODING_AGENT_DIR", os.Getenv("HOME")+"/.pi/agent")
+	return &Backend{path: os.Getenv("POLYHOST_PI_REAL")}
+}
+
+func TestRealFailures(t *testing.T) {
+	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
+		{Name: "401", Prompt: "fail 401", Code: codeAuth},
+		{Name: "429", Prompt: "fail 429 1", Code: codeRateLimited, Retries: true},
+		{Name: "529", Prompt: "fail 529", Code: codeOverloaded},
+		{Name: "400", Prompt: "fail 400", Code: codeBadRequest},
+		{Name: "cut", Prompt: "cut 3", Code: codeCutStream, Retries: true},
+		{Name: "refusal", Prompt: "refuse", Code: codeRefusal},
+		{Name: "overflow", Prompt: "overflow", Code: codeOverflow},
+		{Name: "max tokens", Prompt: "maxtok"},
+	})
+}
