@@ -22,6 +22,6 @@ func TestRealFailures(t *testing.T) {
 		{Name: "cut", Prompt: "cut 3", Code: codeCutStream, Retries: true},
 		{Name: "refusal", Prompt: "refuse", Code: codeRefusal, Retries: true},
 		{Name: "overflow", Prompt: "overflow", Code: codeOverflow},
-		{Name: "max tokens", Prompt: "maxtok", Code: codeTokens, Retries: true},
+		{Name: "max tokens", Prompt: "maxtok", Code: codeTokens},
 	})
 }
