@@ -257,7 +257,7 @@ func (m *mapper) system(r *record) {
 	case "background_tasks_changed":
 		var names []string
 		for _, t := range r.Tasks {
-			names = append(names, words(t.Description, t.TaskType))
+			names = append(names, words(t.Description, words(t.TaskType, "a task")))
 		}
 		m.put(agent.Frame{Kind: agent.Background, Text: strings.Join(names, "; ")})
 	case "task_started":

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // TestWhatTheCLISaysBecomesFrames feeds testdata/*.in to the mapper. A line is
 // a record, or one of ours: "prompt UUID", "steer UUID MESSAGE", "interrupt",
 // "allow ID", "deny ID REASON", "answer ID QUESTION LABEL", "died HOW". The
-// .out file has the frames, and after > what goes back.
+// .golden file has the frames, and after > what goes back.
 func TestWhatTheCLISaysBecomesFrames(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.in")
@@ -33,7 +33,7 @@ func TestWhatTheCLISaysBecomesFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := replayed(t, string(in))
-			golden := strings.TrimSuffix(file, ".in") + ".out"
+			golden := strings.TrimSuffix(file, ".in") + ".golden"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

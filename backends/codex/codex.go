@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
@@ -43,6 +44,9 @@ type Backend struct {
 	// find returns the program, further arguments and environment settings.
 	find func() (path string, args, env []string, err error)
 
+	// every is commandsEvery, but in tests.
+	every time.Duration
+
 	reader reader
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -57,7 +61,7 @@ var errBackendClosed = errors.New("the codex backend is closed")
 // New returns the backend for the program on the PATH.
 func New() *Backend {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Backend{log: slog.Default(), open: map[*conversation]struct{}{}, ctx: ctx, cancel: cancel,
+	return &Backend{log: slog.Default(), open: map[*conversation]struct{}{}, ctx: ctx, cancel: cancel, every: commandsEvery,
 		find: func() (string, []string, []string, error) {
 			path, args, err := program.Find()
 			return path, args, nil, err

@@ -47,6 +47,7 @@ type conversation struct {
 	requests map[string]*request
 	serial   int // of requests
 	mapper   *mapper
+	watching bool // somebody sees when left commands are done
 }
 
 // turn is one prompt, or work that the program began by itself.

@@ -187,3 +187,28 @@ func TestAConversationThatIsGoneIsNotBegunAnew(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestACommandThatATurnLeavesRunningIsBackgroundWork(t *testing.T) {
+	t.Parallel()
+	b := fakeBackend(t)
+	b.every = 20 * time.Millisecond
+	k := begin(t, b, agent.Open{})
+	frames := k.play("t1", "leave until [ -e stop ]; do sleep 0.05; done", nil)
+	if work := pick(frames, agent.Background); len(work) != 1 || !strings.Contains(work[0].Text, "[ -e stop ]") {
+		t.Errorf("%+v", work)
+	}
+	// A later turn does not end it.
+	if work := pick(k.play("t2", "say on", nil), agent.Background); len(work) != 0 {
+		t.Errorf("%+v", work)
+	}
+	if err := os.WriteFile(filepath.Join(k.dir, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, err := k.Recv(k.ctx)
+	if work := pick(next, agent.Background); err != nil || len(work) != 1 || work[0].Text != "" {
+		t.Errorf("%+v, %v", next, err)
+	}
+	if work := pick(k.play("t3", "say off", nil), agent.Background); len(work) != 0 {
+		t.Errorf("%+v", work)
+	}
+}

@@ -32,6 +32,7 @@ type fake struct {
 	waiting  map[string]chan json.RawMessage // answers by request id
 	threads  map[string]*fakeThread
 	commands []*exec.Cmd
+	left     map[string]string // commands that turns left running, by call
 }
 
 type fakeThread struct {
@@ -57,7 +58,7 @@ func runFake() {
 		fmt.Println("codex-cli 0.171.0")
 		return
 	}
-	f := &fake{home: os.Getenv(fakeVar), waiting: map[string]chan json.RawMessage{}, threads: map[string]*fakeThread{}}
+	f := &fake{home: os.Getenv(fakeVar), waiting: map[string]chan json.RawMessage{}, left: map[string]string{}, threads: map[string]*fakeThread{}}
 	for _, arg := range os.Args {
 		if v, ok := strings.CutPrefix(arg, "shell_environment_policy.set."); ok {
 			f.mark = strings.ReplaceAll(v, `"`, "")
@@ -192,6 +193,14 @@ func (f *fake) request(m message) {
 		}
 		f.mu.Unlock()
 		answer(map[string]any{})
+	case "thread/backgroundTerminals/list":
+		f.mu.Lock()
+		data := []any{}
+		for id, command := range f.left {
+			data = append(data, map[string]any{"itemId": id, "processId": "2", "command": command, "cwd": ""})
+		}
+		f.mu.Unlock()
+		answer(map[string]any{"data": data, "nextCursor": nil})
 	case "thread/list":
 		f.list(p.Cwd, p.Cursor, p.Limit, answer)
 	case "thread/turns/list":

@@ -122,6 +122,8 @@ func (r *fakeRun) do(line string) map[string]any {
 		}
 	case "fail":
 		return map[string]any{"message": rest, "codexErrorInfo": "other"}
+	case "leave":
+		r.leave(rest)
 	case "run":
 		r.run(rest)
 	case "write":
@@ -229,6 +231,28 @@ func (r *fakeRun) run(command string) {
 		}
 		r.complete(done)
 	}
+}
+
+// leave starts a command, allowed by the mode, that the turn does not wait for.
+func (r *fakeRun) leave(command string) {
+	id := r.f.newID("call")
+	cmd := exec.Command("/bin/sh", "-c", command)
+	cmd.Dir, cmd.Env = r.t.Cwd, append(os.Environ(), r.f.mark)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	r.start(map[string]any{"type": "commandExecution", "id": id, "command": command, "cwd": r.t.Cwd, "processId": "2", "status": "inProgress",
+		"commandActions": []any{map[string]any{"type": "unknown", "command": command}}})
+	r.f.mu.Lock()
+	r.f.left[id] = command
+	r.f.mu.Unlock()
+	go func() {
+		_ = cmd.Wait()
+		r.f.mu.Lock()
+		delete(r.f.left, id)
+		r.f.mu.Unlock()
+	}()
 }
 
 type fakeOutput struct {

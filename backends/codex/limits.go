@@ -17,6 +17,11 @@ const (
 	// running; then it is killed from here.
 	cleanBound = 500 * time.Millisecond
 
+	// commandsEvery is how often the program is asked whether the commands
+	// that a turn left running still run: far below the shortest time after
+	// which an idle agent is stopped.
+	commandsEvery = 15 * time.Second
+
 	// readerIdle is how long the process that reads past conversations is
 	// kept without a question.
 	readerIdle = 20 * time.Second

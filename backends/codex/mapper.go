@@ -3,6 +3,7 @@ package codex
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type mapper struct {
 	serial int    // makes part ids unique over turns and retries
 
 	threads map[string]*thread
+	left    string         // the commands that the last turn left running
 	rates   map[string]int // the highest threshold told of each rate window
 }
 
@@ -203,6 +205,9 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 		return nil
 	}
 	frames := m.closeText(t)
+	if !t.child {
+		m.left = t.commands()
+	}
 	t.over()
 	if !t.child {
 		return frames
@@ -214,6 +219,18 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 		end.Error = &event.Error{Code: codeInterrupted, Message: "the subagent was interrupted"}
 	}
 	return append(frames, end)
+}
+
+// commands are those of the thread that run.
+func (t *thread) commands() string {
+	var all []string
+	for _, c := range t.calls {
+		if c.running && c.item.Type == "commandExecution" {
+			all = append(all, c.tool.Command)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
 }
 
 // over forgets what belongs to a turn.

@@ -195,7 +195,52 @@ func (c *conversation) completed(l *link, t *turn) []agent.Frame {
 	case "failed":
 		return c.end(t, event.TurnFailed, failure(t.outcome.Error))
 	}
-	return c.end(t, event.TurnComplete, nil)
+	return append(c.leave(l), c.end(t, event.TurnComplete, nil)...)
+}
+
+// leave says which commands run on after a turn, and has somebody see when
+// they are done. It runs under mu.
+func (c *conversation) leave(l *link) []agent.Frame {
+	left := c.mapper.left
+	if left == "" || c.watching {
+		return nil
+	}
+	c.watching = true
+	thread := c.thread
+	c.wg.Go(func() {
+		c.watchCommands(l, thread)
+		c.say(func() []agent.Frame {
+			c.watching = false
+			return []agent.Frame{{Kind: agent.Background}}
+		})
+	})
+	return []agent.Frame{{Kind: agent.Background, Text: left}}
+}
+
+// watchCommands returns when none of the thread's commands runs on, or the
+// program cannot tell.
+func (c *conversation) watchCommands(l *link, thread string) {
+	t := time.NewTicker(c.backend.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-l.ended:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+		var running struct {
+			Data []json.RawMessage `json:"data"`
+		}
+		err := l.call(c.ctx, "thread/backgroundTerminals/list", map[string]any{"threadId": thread}, &running)
+		if err != nil {
+			c.log.Debug("codex does not say what its commands do", "error", err)
+		}
+		if err != nil || len(running.Data) == 0 {
+			return
+		}
+	}
 }
 
 // Interrupt asks the turn to end. What then does not end in time is ended with
