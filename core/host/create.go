@@ -256,7 +256,7 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 // what put says.
 func (h *Host) erase(ctx context.Context, sid id.ID, put ...store.KV) error {
 	t := h.store.Commit(store.Batch{DropLog: logName(sid), Put: put, Delete: []string{
-		summaryKey(sid), snapshotKey(sid), runningKey(sid), reservedKey(sid)}})
+		summaryKey(sid), snapshotKey(sid), runningKey(sid), reservedKey(sid), importedKey(sid)}})
 	if err := store.Wait(ctx, t); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (h *Host) loadOrImport(ctx context.Context, sid id.ID) (*Session, error) {
 	sum := h.index[sid]
 	h.mu.RUnlock()
 	if !unread || sum == nil {
-		return h.load(ctx, sid)
+		return h.loadGrown(ctx, sid)
 	}
 	// Whoever asked may go: the next one would begin anew.
 	within, cancel := context.WithTimeout(h.ctx, ImportWithin)
@@ -58,15 +58,29 @@ func (h *Host) importPast(ctx context.Context, sum *Summary, p pastOne) error {
 	s.emit(id.Nil, id.Nil, &event.SessionCreated{Info: sum.Info, Default: sum.Default})
 	s.emit(sum.Default, id.Nil, &event.ChatUpdated{By: theAgent, Conversation: &p.ID})
 	r := s.chatRun(sum.Default)
+	if err := s.importTurns(ctx, r, backend, p, 0); err != nil {
+		return err
+	}
+	if s.work.ModifiedAt.Before(sum.ModifiedAt) {
+		s.work.ModifiedAt = sum.ModifiedAt // the agent may count what is no turn
+	}
+	return s.storeWhole(ctx)
+}
+
+// importTurns folds in the turns of a conversation after the first ones, which
+// are there.
+func (s *Session) importTurns(ctx context.Context, r *run, from agent.Cataloger, p pastOne, there int) error {
 	q := agent.HistoryQuery{ID: p.ID, Dir: p.Dir, Limit: importPage}
 	for n := 0; ; {
-		page, err := backend.History(ctx, q)
+		page, err := from.History(ctx, q)
 		if err != nil {
 			return err
 		}
 		for i := range page.Turns {
-			if err := s.importTurn(ctx, r, &page.Turns[i], n >= MaxImport); err != nil {
-				return err
+			if n >= there {
+				if err := s.importTurn(ctx, r, &page.Turns[i], n >= MaxImport); err != nil {
+					return err
+				}
 			}
 			if n++; n > MaxImport {
 				break
@@ -81,10 +95,50 @@ func (h *Host) importPast(ctx context.Context, sum *Summary, p pastOne) error {
 			return err
 		}
 	}
-	if s.work.ModifiedAt.Before(sum.ModifiedAt) {
-		s.work.ModifiedAt = sum.ModifiedAt // the agent may count what is no turn
+	s.w.put = append(s.w.put, store.KV{Key: importedKey(s.id), Value: fmt.Appendf(nil, "%d", s.work.Chat(r.chat).Count)})
+	return nil
+}
+
+// loadGrown loads a session. If all of its turns were read from the agent,
+// where the conversation has gone on since, the new ones are read before.
+func (h *Host) loadGrown(ctx context.Context, sid id.ID) (*Session, error) {
+	s, err := h.load(ctx, sid)
+	if err != nil {
+		return nil, err
 	}
-	return s.storeWhole(ctx)
+	h.mu.Lock()
+	p, grown := h.past.grown[sid]
+	delete(h.past.grown, sid)
+	h.mu.Unlock()
+	if !grown || !s.onlyImported(ctx, p) {
+		return s, nil
+	}
+	backend, ok := h.backend(p.backend).(agent.Cataloger)
+	if !ok {
+		return s, nil
+	}
+	within, cancel := context.WithTimeout(h.ctx, ImportWithin)
+	defer cancel()
+	s.silent, s.at = true, s.work.ModifiedAt
+	err = s.importTurns(within, s.chatRun(s.work.Default), backend, p, s.work.DefaultChat().Count)
+	if err == nil {
+		if s.work.ModifiedAt.Before(p.UpdatedAt) {
+			s.work.ModifiedAt = p.UpdatedAt.UTC().Truncate(time.Millisecond)
+		}
+		err = s.storeWhole(within)
+	}
+	if err != nil {
+		h.log.Warn("What an agent added to a conversation could not be read", "session", sid.String(), "err", err)
+	}
+	return h.load(ctx, sid)
+}
+
+// onlyImported: nothing has run here, and the agent has the conversation still.
+func (s *Session) onlyImported(ctx context.Context, p pastOne) bool {
+	c := s.work.DefaultChat()
+	n, err := s.host.store.Get(ctx, importedKey(s.id))
+	return err == nil && string(n) == fmt.Sprint(c.Count) && c.Count < MaxImport && c.Active == nil && len(c.Queue) == 0 &&
+		c.Conversation == p.ID
 }
 
 // storeWhole writes the rest of a session that was put together outside of

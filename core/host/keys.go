@@ -18,6 +18,9 @@ func snapshotKey(s id.ID) string     { return "snapshot/" + s.String() }
 func runningKey(s id.ID) string      { return "running/" + s.String() }
 func agentKey(backend string) string { return "agent/" + backend }
 func reservedKey(s id.ID) string     { return "reserved/" + s.String() }
+
+// importedKey has how many turns were read from the agent's history.
+func importedKey(s id.ID) string { return "imported/" + s.String() }
 func buriedKey(conversation string) string {
 	h := sha256.Sum256([]byte(conversation))
 	return buriedPrefix + hex.EncodeToString(h[:16])

@@ -18,6 +18,9 @@ import (
 type pastList struct {
 	// unread are the listed ones, by the id of the session they will be.
 	unread map[id.ID]pastOne
+	// grown are sessions that were read, whose conversation went on in the
+	// agent itself.
+	grown map[id.ID]pastOne
 	// owner is the session of each conversation, read or not.
 	owner map[string]id.ID
 	// buried were deleted in the gateway, or replaced by their continuation,
@@ -31,7 +34,7 @@ type pastOne struct {
 }
 
 func newPastList() pastList {
-	return pastList{unread: map[id.ID]pastOne{}, owner: map[string]id.ID{}, buried: map[string]bool{}}
+	return pastList{unread: map[id.ID]pastOne{}, grown: map[id.ID]pastOne{}, owner: map[string]id.ID{}, buried: map[string]bool{}}
 }
 
 // conversationKey names a conversation of an agent.
@@ -123,6 +126,9 @@ func (h *Host) listPast(backend string, list []agent.PastConversation) {
 		}
 		old := h.index[sid]
 		if _, unread := h.past.unread[sid]; old != nil && !unread {
+			if old.Info.FromAgent && sum.ModifiedAt.After(old.ModifiedAt) {
+				h.past.grown[sid] = pastOne{backend, p}
+			}
 			continue // it was read
 		}
 		there[sid] = true

@@ -146,6 +146,89 @@ func TestAnImportedConversationIsTheSameSessionAfterARestart(t *testing.T) {
 	}
 }
 
+// goOn runs a prompt in a conversation that was begun outside.
+func goOn(t *testing.T, keep, dir, conversation, prompt string) {
+	t.Helper()
+	time.Sleep(2 * time.Millisecond) // the agent's list tells times apart by the millisecond
+	b := &demo.Backend{Keep: keep}
+	defer b.Close()
+	c, err := b.Open(t.Context(), agent.Open{Dirs: []string{dir}, Resume: conversation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prompt(t.Context(), agent.Prompt{Turn: prompt, Text: prompt}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frames, err := c.Recv(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if frames[len(frames)-1].Kind == agent.TurnEnd {
+			return
+		}
+	}
+}
+
+func TestTurnsThatTheAgentHadAfterAnImportAreReadWhenItIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	keep, dir := t.TempDir(), t.TempDir()
+	conversation := outside(t, keep, dir, "say one", "say two")
+	f := newFixture(t, keeping(keep))
+	sum := f.listed(1)[0]
+	opened := func() *host.Session {
+		t.Helper()
+		if err := f.host.Close(f.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		f.open(keeping(keep))
+		f.host.RefreshPast(f.ctx())
+		s, err := f.host.Session(f.ctx(), sum.Info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	texts := func(s *host.Session) (out []string) {
+		t.Helper()
+		turns, err := s.Turns(f.ctx(), s.State().Default, -1, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, turn := range turns {
+			out = append(out, turn.Text())
+		}
+		return out
+	}
+	s, err := f.host.Session(f.ctx(), sum.Info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := "mine"
+	if err := s.Update(f.ctx(), &event.SessionUpdated{By: tester, Title: &title}); err != nil {
+		t.Fatal(err)
+	}
+	goOn(t, keep, dir, conversation, "say three")
+	goOn(t, keep, dir, conversation, "say four")
+	s = opened()
+	if got := texts(s); !slices.Equal(got, []string{"one", "two", "three", "four"}) || s.State().Info.Title != title {
+		t.Errorf("%q has %q", s.State().Info.Title, got)
+	}
+	last := s.State().DefaultChat().Turns[3].ID
+	f.until(s, "the last turn's end", func(e *event.Event) bool { return e.Turn == last && e.Body.Kind() == "turn.ended" })
+	goOn(t, keep, dir, conversation, "say five")
+	if got := texts(opened()); len(got) != 5 {
+		t.Errorf("opened a third time it has %q", got)
+	}
+	// Once something has run here, the histories may differ in their turns.
+	s = opened()
+	f.turn(s, "say six")
+	goOn(t, keep, dir, conversation, "say seven")
+	if got := texts(opened()); !slices.Equal(got, []string{"one", "two", "three", "four", "five", "six"}) {
+		t.Errorf("after a turn here it has %q", got)
+	}
+}
+
 func TestASessionOfTheGatewayIsNotListedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, keeping(t.TempDir()))
