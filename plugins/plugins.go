@@ -24,19 +24,19 @@ import (
 type builtin struct {
 	// open makes the agent's backend, in a plugin's process.
 	open func() agent.Backend
-	// there tells without delay whether the agent's program can be found;
-	// nil is for one that needs none.
-	there func() bool
+	// missing is why the agent's program cannot be found, told without delay;
+	// the function is nil for an agent that needs none.
+	missing func() error
 }
 
 var builtins = map[string]builtin{
-	codex.Name: {open: func() agent.Backend { return codex.New() }, there: codex.Installed},
+	codex.Name: {open: func() agent.Backend { return codex.New() }, missing: codex.Missing},
 	"demo": {open: func() agent.Backend {
 		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar), MCP: os.Getenv(demo.MCPVar) != ""}
 	}},
-	pi.Name: {open: func() agent.Backend { return pi.New() }, there: pi.Installed},
+	pi.Name: {open: func() agent.Backend { return pi.New() }, missing: pi.Missing},
 
-	claude.Name:       {open: func() agent.Backend { return claude.New() }, there: claude.Installed},
+	claude.Name:       {open: func() agent.Backend { return claude.New() }, missing: claude.Missing},
 	acp.Gemini.Name:   acpBuiltin(acp.Gemini),
 	acp.OpenCode.Name: acpBuiltin(acp.OpenCode),
 	acp.Claude.Name:   acpBuiltin(acp.Claude),
@@ -44,7 +44,7 @@ var builtins = map[string]builtin{
 }
 
 func acpBuiltin(a acp.Agent) builtin {
-	return builtin{open: func() agent.Backend { return acp.New(a) }, there: a.Installed}
+	return builtin{open: func() agent.Backend { return acp.New(a) }, missing: a.Missing}
 }
 
 // Builtins are the names of the built-in agents: those whose program is
@@ -54,9 +54,9 @@ func Builtins() []string {
 	rank := map[string]int{}
 	for name, b := range builtins {
 		switch {
-		case b.there == nil:
+		case b.missing == nil:
 			rank[name] = 1
-		case !b.there():
+		case b.missing() != nil:
 			rank[name] = 2
 		}
 	}
@@ -64,9 +64,14 @@ func Builtins() []string {
 	return names
 }
 
-// There is what tells without delay whether the program of a built-in agent is
-// installed; nil for an agent that needs none.
-func There(name string) func() bool { return builtins[name].there }
+// Missing tells without delay why the program of a built-in agent cannot be
+// found; the function is nil for an agent that needs none.
+func Missing(name string) func() error { return builtins[name].missing }
+
+// MissingACP does so for an agent that is only known by its command.
+func MissingACP(name string, command []string) func() error {
+	return acp.Custom(name, command).Missing
+}
 
 // ServeACP makes this process the plugin of an agent that speaks the Agent
 // Client Protocol and is only known by its command.

@@ -131,10 +131,11 @@ var Codex = Agent{
 	Keeps:   under("CODEX_HOME", ".codex", "sessions", "*", "*", "*", "*.jsonl"),
 }
 
-// Installed tells whether the agent's program can be found.
-func (a Agent) Installed() bool {
+// Missing is why the agent's program cannot be found, an *agent.Problem, found without
+// delay; nil when it can.
+func (a Agent) Missing() error {
 	_, _, err := a.Program.Find()
-	return err == nil
+	return err
 }
 
 // Custom is an agent that is only known by its command.

@@ -66,10 +66,11 @@ type Backend struct {
 // New returns the backend that runs the program on the PATH.
 func New() *Backend { return &Backend{} }
 
-// Installed tells without delay whether the program can be found.
-func Installed() bool {
+// Missing is why the program cannot be found, an *agent.Problem, found without
+// delay; nil when it can.
+func Missing() error {
 	_, _, err := program.Find()
-	return err == nil
+	return err
 }
 
 // spec is what all processes of the CLI have in common.

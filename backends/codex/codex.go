@@ -68,10 +68,11 @@ func New() *Backend {
 		}}
 }
 
-// Installed tells whether the program is on the PATH.
-func Installed() bool {
+// Missing is why the program cannot be found, an *agent.Problem, found without
+// delay; nil when it can.
+func Missing() error {
 	_, _, err := program.Find()
-	return err == nil
+	return err
 }
 
 // start runs the program in dir.

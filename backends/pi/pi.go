@@ -63,10 +63,11 @@ const Name = "pi"
 // New returns the backend of the pi that is installed.
 func New() *Backend { return &Backend{} }
 
-// Installed tells whether pi can be found.
-func Installed() bool {
+// Missing is why the program cannot be found, an *agent.Problem, found without
+// delay; nil when it can.
+func Missing() error {
 	_, _, err := Program.Find()
-	return err == nil
+	return err
 }
 
 // Info asks pi for its version, models and commands. It starts the program.

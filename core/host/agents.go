@@ -45,8 +45,8 @@ func newAgents(ctx context.Context, h *Host) *agents {
 				h.log.Warn("What an agent said of itself cannot be read", "backend", b.Name, "err", err)
 			}
 		}
-		if b.There != nil && !b.There() {
-			info.Problems = []agent.Problem{{Code: agent.ProblemMissing, Message: b.Name + " is not installed"}}
+		if err := b.missing(); err != nil {
+			info.Problems = problemsOf(err)
 		}
 		a.infos = append(a.infos, info)
 	}
@@ -66,7 +66,7 @@ func newAgents(ctx context.Context, h *Host) *agents {
 // the agent may be installed, or mended, meanwhile.
 func (a *agents) keepAsking(i int, asked func()) {
 	for pause := ReprobeFirst; ; pause = min(2*pause, ReprobeMost) {
-		err := a.ask(a.host.ctx, i, false)
+		err := a.ask(a.host.ctx, i)
 		asked()
 		asked = func() {}
 		if err == nil {
@@ -83,16 +83,14 @@ func (a *agents) keepAsking(i int, asked func()) {
 }
 
 // ask has one backend say what it is. One whose program is not there is left
-// alone, unless it is to say in words how it is installed.
-func (a *agents) ask(ctx context.Context, i int, words bool) error {
+// alone: it would be started for nothing.
+func (a *agents) ask(ctx context.Context, i int) error {
 	b := a.host.opt.Backends[i]
 	ctx, cancel := context.WithTimeout(ctx, ProbeWithin)
 	defer cancel()
 	var info agent.Info
-	var err error
-	if !words && b.There != nil && !b.There() {
-		err = &agent.Problem{Code: agent.ProblemMissing, Message: b.Name + " is not installed"}
-	} else {
+	err := b.missing()
+	if err == nil {
 		info, err = b.Backend.Info(ctx)
 	}
 	a.mu.Lock()
@@ -102,11 +100,7 @@ func (a *agents) ask(ctx context.Context, i int, words bool) error {
 		if before := at.Err; !errors.Is(err, context.Canceled) && !at.missing() && (before == nil || before.Error() != err.Error()) {
 			a.host.log.Warn("An agent could not be asked what it is", "backend", b.Name, "err", err)
 		}
-		at.Err, at.Known, at.Problems = err, false, nil
-		var p *agent.Problem
-		if errors.As(err, &p) {
-			at.Problems = []agent.Problem{*p}
-		}
+		at.Err, at.Known, at.Problems = err, false, problemsOf(err)
 		return err
 	}
 	info.Name = b.Name
@@ -120,6 +114,23 @@ func (a *agents) ask(ctx context.Context, i int, words bool) error {
 	return nil
 }
 
+// missing is why the program of the agent is not there, as far as can be told.
+func (b *NamedBackend) missing() error {
+	if b.Missing == nil {
+		return nil
+	}
+	return b.Missing()
+}
+
+// problemsOf is the problem that an error is, if it is one.
+func problemsOf(err error) []agent.Problem {
+	var p *agent.Problem
+	if errors.As(err, &p) {
+		return []agent.Problem{*p}
+	}
+	return nil
+}
+
 // missing: the agent's program is not there.
 func (i *AgentInfo) missing() bool {
 	return slices.ContainsFunc(i.Problems, func(p agent.Problem) bool { return p.Code == agent.ProblemMissing }) && !i.Known
@@ -129,7 +140,7 @@ func (i *AgentInfo) missing() bool {
 func (h *Host) ProbeAgents(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range h.opt.Backends {
-		wg.Go(func() { _ = h.agents.ask(ctx, i, true) }) // what failed is in the list
+		wg.Go(func() { _ = h.agents.ask(ctx, i) }) // what failed is in the list
 	}
 	wg.Wait()
 }

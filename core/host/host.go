@@ -58,9 +58,9 @@ type Options struct {
 type NamedBackend struct {
 	Name    string
 	Backend agent.Backend
-	// There tells without delay whether the agent's program is installed;
+	// Missing is why the program of the agent is not there, told without delay;
 	// nil leaves that to the backend.
-	There func() bool
+	Missing func() error
 }
 
 // Host is the neutral gateway.

@@ -23,17 +23,21 @@ type absent struct {
 
 func (a *absent) Info(ctx context.Context) (agent.Info, error) {
 	a.asked.Add(1)
-	if !a.there.Load() {
-		return agent.Info{}, &agent.Problem{Code: agent.ProblemMissing, Message: "it is not installed", Fix: "install it"}
-	}
 	return a.Backend.Info(ctx)
+}
+
+func (a *absent) missing() error {
+	if a.there.Load() {
+		return nil
+	}
+	return &agent.Problem{Code: agent.ProblemMissing, Message: "it is not installed", Fix: "install it"}
 }
 
 func TestAnAgentIsOfferedOnceItIsInstalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &absent{Backend: demo.New()}
 		h, err := host.Open(t.Context(), host.Options{Store: memstore.New(), DefaultDir: t.TempDir(), Backends: []host.NamedBackend{
-			{Name: "absent", Backend: a, There: a.there.Load}, {Name: "demo", Backend: demo.New()}}})
+			{Name: "absent", Backend: a, Missing: a.missing}, {Name: "demo", Backend: demo.New()}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,9 +52,6 @@ func TestAnAgentIsOfferedOnceItIsInstalled(t *testing.T) {
 			t.Errorf("offered at once: %s", got)
 		}
 		synctest.Wait()
-		if a.asked.Load() != 0 {
-			t.Error("a plugin was started for an agent that is not there")
-		}
 		s, err := h.CreateSession(t.Context(), host.CreateSession{By: tester})
 		if err != nil || s.State().Info.Backend != "demo" {
 			t.Errorf("the default is %s, %v", s.State().Info.Backend, err)
@@ -58,6 +59,9 @@ func TestAnAgentIsOfferedOnceItIsInstalled(t *testing.T) {
 		h.ProbeAgents(t.Context())
 		if p := h.AllAgents()[0].Problems; len(p) != 1 || p[0].Fix != "install it" {
 			t.Errorf("problems: %+v", p)
+		}
+		if a.asked.Load() != 0 {
+			t.Error("a plugin was started for an agent that is not there")
 		}
 		a.there.Store(true)
 		time.Sleep(host.ReprobeMost)

@@ -19,6 +19,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/gateway"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/boltstore"
@@ -241,9 +242,7 @@ func (x *examination) agents(ctx context.Context) {
 		x.note("agent", Wrong, "", "%v", err)
 	}
 	for _, b := range list {
-		asked, cancel := context.WithTimeout(ctx, agentWithin)
-		info, err := b.Backend.Info(asked)
-		cancel()
+		info, err := x.ask(ctx, b)
 		var p *agent.Problem
 		switch {
 		case err == nil:
@@ -259,6 +258,18 @@ func (x *examination) agents(ctx context.Context) {
 	}
 }
 
+// ask starts an agent whose program is there.
+func (x *examination) ask(ctx context.Context, b host.NamedBackend) (agent.Info, error) {
+	if b.Missing != nil {
+		if err := b.Missing(); err != nil {
+			return agent.Info{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentWithin)
+	defer cancel()
+	return b.Backend.Info(ctx)
+}
+
 // ready notes an agent that starts, and what it lacks nevertheless.
 func (x *examination) ready(name, version string, problems []agent.Problem) {
 	x.note("agent", Good, "", "%s %s starts", name, version)
@@ -268,10 +279,10 @@ func (x *examination) ready(name, version string, problems []agent.Problem) {
 }
 
 // problem notes why there is no agent. One that nobody has installed is
-// nothing wrong.
+// nothing wrong, unless it is to be the default one.
 func (x *examination) problem(name string, p agent.Problem) {
 	state := Wrong
-	if p.Code == agent.ProblemMissing {
+	if p.Code == agent.ProblemMissing && name != x.Backend {
 		state = Good
 	}
 	x.note("agent", state, p.Fix, "%s: %s", name, p.Message)

@@ -58,13 +58,15 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 	}
 	for _, name := range builtins {
 		add(builtin(self, s, name))
-		list[len(list)-1].There = plugins.There(name)
+		list[len(list)-1].Missing = plugins.Missing(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ACPAgents)) {
 		if slices.ContainsFunc(list, func(b host.NamedBackend) bool { return b.Name == name }) {
 			return list, fmt.Errorf("acp-agents: there is an agent named %s already", name)
 		}
-		add(builtin(self, s, name, strings.Fields(s.ACPAgents[name])...))
+		command := strings.Fields(s.ACPAgents[name])
+		add(builtin(self, s, name, command...))
+		list[len(list)-1].Missing = plugins.MissingACP(name, command)
 	}
 	if s.Backend == "" {
 		return list, nil
@@ -75,4 +77,16 @@ func Backends(s settings.Settings, in *supervisor.Instance, log *slog.Logger) ([
 	}
 	first := list[i]
 	return slices.Insert(slices.Delete(list, i, i+1), 0, first), nil
+}
+
+// checkDefault refuses a default agent that was asked for by name and is not
+// installed: another one would do its work unasked.
+func checkDefault(s settings.Settings, first host.NamedBackend) error {
+	if s.Backend == "" || first.Missing == nil {
+		return nil
+	}
+	if err := first.Missing(); err != nil {
+		return fmt.Errorf("the default backend %q cannot be used: %w", s.Backend, err)
+	}
+	return nil
 }

@@ -117,6 +117,9 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if g.agents, err = Backends(g.o.Settings, g.instance, g.log); err != nil {
 		return none, err
 	}
+	if err := checkDefault(g.o.Settings, g.agents[0]); err != nil {
+		return none, err
+	}
 	tools, err := g.serveTools(ctx)
 	if err != nil {
 		return none, err
