@@ -27,16 +27,22 @@ type builtin struct {
 	// missing is why the agent's program cannot be found, told without delay;
 	// the function is nil for an agent that needs none.
 	missing func() error
+	// can is what it promises in the version that this was made for.
+	can func() (agent.Capabilities, error)
+}
+
+func sure(can func() agent.Capabilities) func() (agent.Capabilities, error) {
+	return func() (agent.Capabilities, error) { return can(), nil }
 }
 
 var builtins = map[string]builtin{
-	codex.Name: {open: func() agent.Backend { return codex.New() }, missing: codex.Missing},
+	codex.Name: {open: func() agent.Backend { return codex.New() }, missing: codex.Missing, can: sure(codex.Can)},
 	"demo": {open: func() agent.Backend {
 		return &demo.Backend{Crash: func() { os.Exit(demo.CrashStatus) }, Keep: os.Getenv(demo.KeepVar), MCP: os.Getenv(demo.MCPVar) != ""}
 	}},
-	pi.Name: {open: func() agent.Backend { return pi.New() }, missing: pi.Missing},
+	pi.Name: {open: func() agent.Backend { return pi.New() }, missing: pi.Missing, can: sure(pi.Can)},
 
-	claude.Name:       {open: func() agent.Backend { return claude.New() }, missing: claude.Missing},
+	claude.Name:       {open: func() agent.Backend { return claude.New() }, missing: claude.Missing, can: sure(claude.Can)},
 	acp.Gemini.Name:   acpBuiltin(acp.Gemini),
 	acp.OpenCode.Name: acpBuiltin(acp.OpenCode),
 	acp.Claude.Name:   acpBuiltin(acp.Claude),
@@ -44,7 +50,7 @@ var builtins = map[string]builtin{
 }
 
 func acpBuiltin(a acp.Agent) builtin {
-	return builtin{open: func() agent.Backend { return acp.New(a) }, missing: a.Missing}
+	return builtin{open: func() agent.Backend { return acp.New(a) }, missing: a.Missing, can: a.Can}
 }
 
 // Builtins are the names of the built-in agents: those whose program is
@@ -68,7 +74,17 @@ func Builtins() []string {
 // found; the function is nil for an agent that needs none.
 func Missing(name string) func() error { return builtins[name].missing }
 
-// MissingACP does so for an agent that is only known by its command.
+// Can is what a built-in agent promises, in the version that this was made for
+// and without anything started; nothing for the demo agent, which promises what
+// its configuration says.
+func Can(name string) (agent.Capabilities, error) {
+	if can := builtins[name].can; can != nil {
+		return can()
+	}
+	return agent.Capabilities{}, nil
+}
+
+// MissingACP is Missing for an agent that is only known by its command.
 func MissingACP(name string, command []string) func() error {
 	return acp.Custom(name, command).Missing
 }

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/core/agent"
 )
 
 // Agent says how to drive one agent that speaks the protocol.
@@ -23,6 +25,10 @@ type Agent struct {
 	// usual ones.
 	Env     []string
 	Inherit []string
+	// Says is what the version that this was made for answers to initialize as
+	// its capabilities. It is for the documentation: the answer of the one that
+	// runs is what counts.
+	Says string
 	// SignIn is the command that signs in, or what to do.
 	SignIn string
 	// Keys are sign-in methods that need no person: by method, the variable
@@ -82,6 +88,7 @@ var Gemini = Agent{
 	SignIn:  "run gemini once and sign in, or set GEMINI_API_KEY",
 	Keys:    []Key{{"gemini-api-key", "GEMINI_API_KEY"}},
 	AskMode: "default", PlanMode: "plan", NamesInIDs: true, SlowToLoad: true,
+	Says: `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true}}`,
 }
 
 // OpenCode is opencode.
@@ -96,6 +103,7 @@ var OpenCode = Agent{
 	SignIn:   "opencode auth login",
 	PlanMode: "plan", Personas: true, NamesInTitles: true, Plans: true,
 	Keeps: under("XDG_DATA_HOME", ".local/share", "opencode", "opencode*.db*"),
+	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"fork":{},"list":{},"resume":{}}}`,
 }
 
 // Claude is Claude Code behind its adapter.
@@ -109,6 +117,7 @@ var Claude = Agent{
 	SignIn:  "claude /login",
 	AskMode: "default", PlanMode: "plan", ErrorsAsText: "API Error", Subagents: true, Plans: true,
 	Keeps: under("CLAUDE_CONFIG_DIR", ".claude", "projects", "*", "*.jsonl"),
+	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"fork":{},"list":{},"resume":{}}}`,
 }
 
 // Codex is Codex behind its adapter.
@@ -129,6 +138,7 @@ var Codex = Agent{
 	Keys:    []Key{{"codex-api-key", "CODEX_API_KEY"}, {"openai-api-key", "OPENAI_API_KEY"}},
 	Plans:   true,
 	Keeps:   under("CODEX_HOME", ".codex", "sessions", "*", "*", "*", "*.jsonl"),
+	Says:    `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"list":{},"resume":{}}}`,
 }
 
 // Missing is why the agent's program cannot be found, an *agent.Problem, found without
@@ -136,6 +146,17 @@ var Codex = Agent{
 func (a Agent) Missing() error {
 	_, _, err := a.Program.Find()
 	return err
+}
+
+// Can is what the agent promises in the version that this was made for.
+func (a Agent) Can() (agent.Capabilities, error) {
+	var init initializeAnswer
+	if err := json.Unmarshal([]byte(a.Says), &init.Capabilities); err != nil {
+		return agent.Capabilities{}, fmt.Errorf("what %s says: %w", a.Name, err)
+	}
+	can := a.describe(&init).Capabilities
+	can.SetModel, can.SetMode = true, a.PlanMode != "" // the sessions of all of them list both
+	return can, nil
 }
 
 // Custom is an agent that is only known by its command.

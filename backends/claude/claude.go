@@ -114,15 +114,20 @@ type initialized struct {
 	Version string `json:"claude_code_version"`
 }
 
+// Can is what the agent promises, whatever is installed.
+func Can() agent.Capabilities {
+	return agent.Capabilities{
+		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Catalogue: true, Background: true, Compact: true,
+	}
+}
+
 // Info starts the CLI for a moment and asks what it has.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	info := agent.Info{
 		Name: Name, Title: "Claude Code", Description: "Anthropic's coding agent",
-		Capabilities: agent.Capabilities{
-			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-			Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Catalogue: true, Background: true, Compact: true,
-		},
-		Tools: tools(),
+		Capabilities: Can(),
+		Tools:        tools(),
 	}
 	s, err := b.spec()
 	if err != nil {

@@ -13,6 +13,15 @@ import (
 // commandCompact is the one command of the program that a prompt can be.
 const commandCompact = "compact"
 
+// Can is what the agent promises, whatever is installed.
+func Can() agent.Capabilities {
+	return agent.Capabilities{
+		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true,
+		Approvals: true, Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true,
+		Catalogue: true, Background: true, Compact: true,
+	}
+}
+
 // Info asks the program for its version, its models and who is signed in. It
 // starts it and ends it again.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
@@ -29,12 +38,8 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	}
 	info := agent.Info{
 		Name: Name, Title: "Codex", Description: "OpenAI's coding agent", Version: version,
-		Capabilities: agent.Capabilities{
-			Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true,
-			Approvals: true, Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true,
-			Catalogue: true, Background: true, Compact: true,
-		},
-		Commands: []agent.Command{{Name: commandCompact, Description: "Shorten the context of the conversation"}},
+		Capabilities: Can(),
+		Commands:     []agent.Command{{Name: commandCompact, Description: "Shorten the context of the conversation"}},
 		Tools: []agent.ToolInfo{
 			{Name: toolShell, Description: "Run a shell command", Tag: event.TagExec},
 			{Name: toolPatch, Description: "Change files", Tag: event.TagWrite},

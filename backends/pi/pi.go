@@ -70,6 +70,14 @@ func Missing() error {
 	return err
 }
 
+// Can is what the agent promises, whatever is installed.
+func Can() agent.Capabilities {
+	return agent.Capabilities{
+		Steer: true, Resume: true, Images: true, Reasoning: true, Questions: true, ClientTools: true,
+		Approvals: true, Usage: true, SetModel: true, Fork: true, Catalogue: true, Compact: true,
+	}
+}
+
 // Info asks pi for its version, models and commands. It starts the program.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	path, args, err := b.find()
@@ -83,8 +91,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	}
 	info := agent.Info{
 		Name: Name, Title: "pi", Description: "pi coding agent", Version: version, Efforts: efforts,
-		Capabilities: agent.Capabilities{Steer: true, Resume: true, Images: true, Reasoning: true, Questions: true, ClientTools: true,
-			Approvals: true, Usage: true, SetModel: true, Fork: true, Catalogue: true, Compact: true},
+		Capabilities: Can(),
 	}
 	for _, name := range []string{"read", "grep", "find", "ls", "write", "edit", "bash"} {
 		info.Tools = append(info.Tools, agent.ToolInfo{Name: name, Tag: tags[name]})

@@ -1,0 +1,102 @@
+package plugins
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/polyhost/polyhost/core/agent"
+)
+
+// told are the agents of the table.
+var told = []string{"claude", "codex", "pi", "gemini", "opencode", "claude-acp", "codex-acp"}
+
+// abilities are the capabilities in words, by field.
+var abilities = map[string]string{
+	"Steer":       "messages into a running turn",
+	"Resume":      "resume in a new process",
+	"Images":      "pictures in prompts",
+	"Reasoning":   "reasoning",
+	"Plan":        "plans and to-do lists",
+	"Subagents":   "subagents as chats",
+	"Questions":   "questions to people",
+	"ClientTools": "clients' tools",
+	"Approvals":   "approvals",
+	"Usage":       "usage",
+	"SetModel":    "choice of the model",
+	"SetMode":     "plan mode of its own",
+	"MCP":         "MCP servers of the session",
+	"Fork":        "fork",
+	"Catalogue":   "past conversations",
+	"Background":  "work after a turn",
+	"Compact":     "compaction that is told",
+}
+
+// The table in the docs is made from what the drivers promise, so that neither
+// drifts.
+func TestDocsShowWhatAgentsCan(t *testing.T) {
+	t.Parallel()
+	const file, begin, end = "../docs/backends.md", "<!-- abilities begin -->\n", "<!-- abilities end -->"
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("the page has no place for the table")
+	}
+	want := before + begin + abilityTable(t) + end + after
+	if want == string(raw) {
+		return
+	}
+	if os.Getenv("POLYHOST_UPDATE_DOCS") == "" {
+		t.Fatal("the page is old: run the test with POLYHOST_UPDATE_DOCS=1")
+	}
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func abilityTable(t *testing.T) string {
+	lacks := map[string][]string{}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| | %s |\n|%s\n", strings.Join(told, " | "), strings.Repeat(" --- |", len(told)+1))
+	shape := reflect.TypeFor[agent.Capabilities]()
+	for i := range shape.NumField() {
+		field := shape.Field(i).Name
+		words := abilities[field]
+		if words == "" {
+			t.Fatalf("no words for %s", field)
+		}
+		fmt.Fprintf(&b, "| %s |", words)
+		for _, name := range told {
+			can, err := Can(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			able := reflect.ValueOf(can).Field(i).Bool()
+			if field == "ClientTools" {
+				able = able || can.MCP // they reach it over MCP
+			}
+			mark := "yes"
+			if !able {
+				mark = "no"
+				lacks[name] = append(lacks[name], words)
+			}
+			fmt.Fprintf(&b, " %s |", mark)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\nWhat it cannot:\n\n")
+	for _, name := range told {
+		none := strings.Join(lacks[name], ", ")
+		if none == "" {
+			none = "nothing of the above"
+		}
+		fmt.Fprintf(&b, "- `%s`: %s.\n", name, none)
+	}
+	return b.String()
+}
