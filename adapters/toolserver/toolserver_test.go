@@ -1,17 +1,22 @@
 package toolserver_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
 	"github.com/polyhost/polyhost/adapters/toolserver"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/agent"
@@ -19,6 +24,42 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/store/memstore"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func TestNoSecretIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var s *toolserver.Server
+	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
+	defer l.Close()
+	s = toolserver.New(strings.TrimPrefix(l.URL, "http://"), "test", slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	d, err := s.Open(echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := d.Server()
+	d.Offer([]event.ClientTool{{Name: "broken"}, {Name: "odd", Schema: []byte(`{"type":"string"}`)}})
+	c := connect(t, at, nil)
+	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "broken"}); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
+	d.Close()
+	l.Close() // whoever logs has ended
+	secret := strings.TrimPrefix(at.Headers["Authorization"], "Bearer ")
+	if text := log.String(); secret == "" || !strings.Contains(text, "broken") || strings.Contains(text, secret) || strings.Contains(text, at.URL) {
+		t.Errorf("logged: %s", text)
+	}
+}
 
 // serve runs a tool server on a loopback port.
 func serve(t *testing.T) *toolserver.Server {
