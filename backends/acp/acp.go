@@ -22,15 +22,15 @@ import (
 
 // Backend drives one agent, with a process for each conversation.
 type Backend struct {
-	agent Agent
+	agent  Agent
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // the probe, and what Close waits for
 
 	mu     sync.Mutex
 	open   map[*conversation]struct{}
 	closed bool
-	births map[string]time.Time // when conversations began
-
-	probing sync.Mutex
-	info    *agent.Info // once a probe succeeded
+	probe  *probe // the one that is under way, or has succeeded
 
 	listing sync.Mutex
 	list    *listed // nil before it was read
@@ -41,9 +41,13 @@ type Backend struct {
 	caches func() (string, error) // finds the directory for what may be deleted
 }
 
+var errBackendClosed = errors.New("the backend is closed")
+
 // New returns the backend of an agent. Nothing is started yet.
 func New(a Agent) *Backend {
-	return &Backend{agent: a, open: map[*conversation]struct{}{}, births: map[string]time.Time{}, caches: os.UserCacheDir}
+	b := &Backend{agent: a, open: map[*conversation]struct{}{}, caches: os.UserCacheDir}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
 }
 
 // Open begins a conversation. The agent's program starts with the first turn.
@@ -66,7 +70,7 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, errors.New("the backend is closed")
+		return nil, errBackendClosed
 	}
 	b.open[c] = struct{}{}
 	return c, nil
@@ -76,16 +80,16 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
+	b.cancel()
 	var all []*conversation
 	for c := range b.open {
 		all = append(all, c)
 	}
 	b.mu.Unlock()
-	var wg sync.WaitGroup
 	for _, c := range all {
-		wg.Go(func() { _ = c.Close() })
+		b.wg.Go(func() { _ = c.Close() })
 	}
-	wg.Wait()
+	b.wg.Wait()
 	return nil
 }
 
@@ -95,25 +99,12 @@ func (b *Backend) forget(c *conversation) {
 	delete(b.open, c)
 }
 
-// born remembers when a conversation began.
-func (b *Backend) born(id string, at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.births) >= keepBorn {
-		clear(b.births)
-	}
-	b.births[id] = at
-}
-
-// aged waits until the minute in which a conversation began is over.
-func (b *Backend) aged(ctx context.Context, id string) error {
-	b.mu.Lock()
-	at, ok := b.births[id]
-	b.mu.Unlock()
-	if !ok {
+// aged waits until an agent can load a conversation.
+func (a *Agent) aged(ctx context.Context, id string) error {
+	if a.Minute == nil {
 		return nil
 	}
-	wait := time.Until(at.Truncate(time.Minute).Add(time.Minute + 2*time.Second))
+	wait := time.Until(a.Minute(id).Add(time.Minute + minuteSlack))
 	if wait <= 0 {
 		return nil
 	}

@@ -35,7 +35,7 @@ func pretend(t *testing.T, flavour string, env ...string) *Backend {
 	a := flavours[flavour]
 	a.Program = cli.Program{Title: a.Title, Name: self, Install: "get it"}
 	a.Env = slices.Concat([]string{fake.Var + "=" + flavour}, env, a.Env)
-	a.SlowToLoad, a.Keeps = false, nil
+	a.Minute, a.Keeps = nil, nil
 	b := New(a)
 	cache := t.TempDir()
 	b.caches = func() (string, error) { return cache, nil }

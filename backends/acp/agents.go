@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
@@ -47,9 +48,9 @@ type Agent struct {
 	NamesInTitles bool
 	// ErrorsAsText: a model error comes as text first, with this beginning.
 	ErrorsAsText string
-	// SlowToLoad: a conversation cannot be loaded within the minute in which
-	// it began.
-	SlowToLoad bool
+	// Minute is the minute in which a conversation began, zero if it is not
+	// known; nil unless loading one within that minute destroys it.
+	Minute func(id string) time.Time
 	// Keeps are patterns of the files in which the agent keeps conversations;
 	// nil if nobody knows.
 	Keeps func() []string
@@ -76,6 +77,25 @@ func under(variable, otherwise string, pattern ...string) func() []string {
 	}
 }
 
+// geminiMinute reads the minute off the name of the file that Gemini keeps a
+// conversation in. The rest of the name is the beginning of the id.
+func geminiMinute(id string) time.Time {
+	id, _, ok := strings.Cut(id, "-")
+	if !ok || strings.ContainsAny(id, `*?[\/`) {
+		return time.Time{}
+	}
+	for _, pattern := range under("GEMINI_CLI_HOME", "", ".gemini", "tmp", "*", "chats", "session-*-"+id+".jsonl")() {
+		found, _ := filepath.Glob(pattern) // one that cannot be read finds nothing
+		for _, path := range found {
+			name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "session-"), "-"+id+".jsonl")
+			if at, err := time.Parse("2006-01-02T15-04", name); err == nil {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}
+
 func fixed(args ...string) func() []string { return func() []string { return args } }
 
 // Gemini is the Gemini CLI.
@@ -87,7 +107,7 @@ var Gemini = Agent{
 	Inherit: []string{"GEMINI_*", "GOOGLE_*"},
 	SignIn:  "run gemini once and sign in, or set GEMINI_API_KEY",
 	Keys:    []Key{{"gemini-api-key", "GEMINI_API_KEY"}},
-	AskMode: "default", PlanMode: "plan", NamesInIDs: true, SlowToLoad: true,
+	AskMode: "default", PlanMode: "plan", NamesInIDs: true, Minute: geminiMinute,
 	Says: `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true}}`,
 }
 

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,5 +270,46 @@ func TestAnIdleAgentIsNotStartedForItsList(t *testing.T) {
 	list(2)
 	if got := said(); !slices.Equal(got, []string{"session/list"}) {
 		t.Errorf("with a process that runs: %v", got)
+	}
+}
+
+func TestTheMinuteOfAGeminiConversation(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("GEMINI_CLI_HOME", home)
+	chats := filepath.Join(home, ".gemini/tmp/work/chats")
+	if err := os.MkdirAll(chats, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(chats, "session-2026-11-30T08-43-1beb5ce9.jsonl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := time.Date(2026, 11, 30, 8, 43, 0, 0, time.UTC)
+	if got := Gemini.Minute("1beb5ce9-927a-4dd1-b690-c027a3887afb"); !got.Equal(want) {
+		t.Errorf("it began at %v", got)
+	}
+	for _, id := range []string{"c20deaed-c999", "*-1", "", "1beb5ce9"} {
+		if got := Gemini.Minute(id); !got.IsZero() {
+			t.Errorf("%q began at %v", id, got)
+		}
+	}
+}
+
+func TestALookAtASlowAgentIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	b := pretend(t, "gemini", fake.LogVar+"="+log)
+	t.Cleanup(func() { _ = b.Close() })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Info(gone); err == nil || !strings.Contains(err.Error(), "not started yet") {
+		t.Errorf("without time: %v", err)
+	}
+	for range 2 {
+		if info, err := b.Info(t.Context()); err != nil || info.Version != "9.8.7" {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	if said, _ := os.ReadFile(log); strings.Count(string(said), "initialize") != 1 {
+		t.Errorf("it was started more than once: %s", said)
 	}
 }

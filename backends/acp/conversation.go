@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/files"
 	"github.com/polyhost/polyhost/core/agent"
@@ -218,8 +217,8 @@ func (c *conversation) connect(ctx context.Context) (*link, error) {
 	o := c.o
 	o.Fork = c.fork
 	c.mu.Unlock()
-	if id != "" && c.agent.SlowToLoad {
-		if err := c.backend.aged(ctx, id); err != nil {
+	if id != "" {
+		if err := c.agent.aged(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -245,9 +244,6 @@ func (c *conversation) connect(ctx context.Context) (*link, error) {
 		c.speaking.Lock()
 		c.m.cost, c.m.costKnown = 0, true
 		c.speaking.Unlock()
-	}
-	if l.session != id {
-		c.backend.born(l.session, time.Now())
 	}
 	return l, nil
 }

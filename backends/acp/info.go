@@ -12,16 +12,49 @@ import (
 	"github.com/polyhost/polyhost/core/lines"
 )
 
-// Info says what the agent has, after a session in which nothing is done. An
-// answer without problems is kept, and the list of past conversations with it:
-// starting an agent is dear.
+// probe is one look at the agent, shared by all who wait for it.
+type probe struct {
+	done chan struct{}
+	info agent.Info
+	err  error
+}
+
+// Info says what the agent has. The look at it goes on when the caller has no
+// time left: a slow start is not begun again and again. An answer without
+// problems is kept.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
-	b.probing.Lock()
-	defer b.probing.Unlock()
-	if b.info != nil {
-		return *b.info, nil
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return agent.Info{}, errBackendClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeBound)
+	p := b.probe
+	if p == nil {
+		p = &probe{done: make(chan struct{})}
+		b.probe = p
+		b.wg.Go(func() {
+			p.info, p.err = b.examine(b.ctx)
+			if p.err != nil || len(p.info.Problems) > 0 {
+				b.mu.Lock()
+				b.probe = nil
+				b.mu.Unlock()
+			}
+			close(p.done)
+		})
+	}
+	b.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.info, p.err
+	case <-ctx.Done():
+		return agent.Info{}, fmt.Errorf("%s has not started yet: %w", b.agent.Title, ctx.Err())
+	}
+}
+
+// examine opens a session in which nothing is done, and reads the list of past
+// conversations on the way: starting an agent is dear.
+func (b *Backend) examine(ctx context.Context) (agent.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, shakeBound)
 	defer cancel()
 	dir, err := b.lookout()
 	if err != nil {
@@ -58,7 +91,6 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 			b.keep(all, b.agent.stamp())
 		}
 	}
-	b.info = &info
 	return info, nil
 }
 

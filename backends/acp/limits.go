@@ -6,7 +6,8 @@ const (
 	// shakeBound is how long initialize and the opening of a session may take:
 	// the slowest agent needs a minute on a loaded machine.
 	shakeBound = 3 * time.Minute
-	// probeBound is the same for Info, which nobody should wait for.
+	// probeBound is how long it may take to start the agent and read its list
+	// of conversations.
 	probeBound = 90 * time.Second
 	// commandsBound is how long Info waits for the slash commands, which come
 	// after the session.
@@ -46,6 +47,7 @@ const (
 	pageLimit = 50
 	// keepTurns is how many turns of a replayed history are kept.
 	keepTurns = 2000
-	// keepBorn is how many beginnings of conversations are remembered.
-	keepBorn = 1024
+	// minuteSlack is added to the end of the minute in which a conversation
+	// cannot be loaded.
+	minuteSlack = 2 * time.Second
 )

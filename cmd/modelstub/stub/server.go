@@ -171,7 +171,8 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, d dialect, body []b
 	}
 	req.body, req.dir, req.tokens = body, s.opt.Dir, tokens(body)
 	sc := next(req.messages)
-	if len(req.tools) == 0 && req.aside(sc.step) {
+	// Who wants JSON asks about the conversation, and is not its next turn.
+	if req.shape != nil || len(req.tools) == 0 && req.aside(sc.step) {
 		sc = script{}
 	}
 	s.note(r.URL.Path, req, sc)
