@@ -23,35 +23,17 @@ type cli struct {
 	// environment.
 	setup func(t *testing.T, home, model string) []string
 	// What the program lacks, or the model's wire for it.
-	noReasoning, noImages, noUsage, noDiff, noFork bool
+	noReasoning, noImages, noUsage, noDiff, noFork, noMCP bool
 }
 
 var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
-		setup: func(_ *testing.T, _, model string) []string {
-			return []string{"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=any", "CLAUDE_CODE_MAX_RETRIES=1"}
-		},
+		setup: claudeSetup,
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
-		setup: func(t *testing.T, home, model string) []string {
-			write(t, filepath.Join(home, ".codex/config.toml"), fmt.Sprintf(`model = "gpt-5.5" # the tools depend on the model
-model_provider = "stub"
-model_reasoning_summary = "detailed"
-model_supports_reasoning_summaries = true
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[model_providers.stub]
-name = "stub"
-base_url = "%s/v1"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-`, model))
-			return nil
-		},
+		setup: codexSetup,
 	},
 	{
 		backend: "pi", packages: []string{"@mariozechner/pi-coding-agent@0.73.1"}, program: "pi",
@@ -82,6 +64,38 @@ stream_max_retries = 0
 			return []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"}
 		},
 	},
+	{
+		backend: "claude-acp", packages: []string{"@agentclientprotocol/claude-agent-acp@0.101.0"}, program: "claude-agent-acp",
+		setup: claudeSetup,
+	},
+	{
+		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none
+		setup: codexSetup,
+	},
+}
+
+// claudeSetup points Claude Code at the model.
+func claudeSetup(_ *testing.T, _, model string) []string {
+	return []string{"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=any", "CLAUDE_CODE_MAX_RETRIES=1", "IS_SANDBOX=1"}
+}
+
+// codexSetup points Codex at the model.
+func codexSetup(t *testing.T, home, model string) []string {
+	write(t, filepath.Join(home, ".codex/config.toml"), fmt.Sprintf(`model = "gpt-5.5" # the tools depend on the model
+model_provider = "stub"
+model_reasoning_summary = "detailed"
+model_supports_reasoning_summaries = true
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.stub]
+name = "stub"
+base_url = "%s/v1"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+`, model))
+	return nil
 }
 
 type object = map[string]any

@@ -50,6 +50,7 @@ func TestAgents(t *testing.T) {
 				{"a picture reaches the model", !c.noImages, pictured},
 				{"tokens are counted", !c.noUsage, counted},
 				{"two chats run at once", true, together},
+				{"a client's tool is called and answered", !c.noMCP, served},
 			} {
 				if s.able {
 					t.Run(s.name, func(t *testing.T) { s.run(t, r) })
@@ -277,5 +278,61 @@ func together(t *testing.T, r *rig) {
 	_, second := b.ended()
 	if first.Status != event.TurnComplete || second.Status != event.TurnComplete {
 		t.Errorf("ended %s and %s", encode(first), encode(second))
+	}
+}
+
+// served has the model call a tool of a client's, through the agent's own MCP
+// client. What the agent calls it is read off what it declares to the model.
+func served(t *testing.T, r *rig) {
+	asked := make(chan string, 10)
+	c := r.client(t, func(name string, args json.RawMessage) string {
+		asked <- name + " " + string(args)
+		return "the answer is forty-two"
+	})
+	c.call("tool.register", object{"tools": []any{object{"name": "lookup", "description": "looks things up", "permission": "read",
+		"inputSchema": object{"type": "object", "properties": object{"q": object{"type": "string"}}}}}})
+	var s struct{ SessionID string }
+	if err := json.Unmarshal(c.call("session.create", object{"workdir": r.place.Work, "provider": r.cli.backend}), &s); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := c.read(); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = c.ws.Close(); <-done })
+	k := &talk{rig: r, t: t, id: s.SessionID}
+	k.play("say 3 words")
+	name := ""
+	for _, request := range r.asks(t, "say 3 words") {
+		for _, tool := range request.Tools {
+			if strings.HasSuffix(tool, "lookup") {
+				name = tool
+			}
+		}
+	}
+	if name == "" {
+		t.Fatalf("the model was offered %s", encode(r.asks(t, "say 3 words")))
+	}
+	seen := k.play("tool: " + name + ` {"q":"life"}`)
+	if got := text(seen); !strings.Contains(got, "the answer is forty-two") {
+		t.Errorf("%s: the model was told %q", name, got)
+	}
+	close(asked)
+	if got := <-asked; got != `lookup {"q":"life"}` || len(asked) > 0 {
+		t.Errorf("%s: the client was asked %q, and %d times more", name, got, len(asked))
+	}
+	var tools []event.Tool
+	for _, p := range bodies[*event.PartStarted](seen) {
+		if p.Part.Tool != nil {
+			tools = append(tools, *p.Part.Tool)
+		}
+	}
+	if len(tools) != 1 || tools[0].Name != "lookup" || tools[0].Server != "polyhost" {
+		t.Errorf("%s: the calls shown are %s", name, encode(tools))
 	}
 }

@@ -68,7 +68,7 @@ func newRig(t *testing.T, c *cli) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	model := httptest.NewServer(stub.New(stub.Options{Pause: time.Millisecond}))
+	model := httptest.NewServer(stub.New(stub.Options{Dir: filepath.Join(dir, "work"), Pause: time.Millisecond}))
 	t.Cleanup(model.Close)
 	r := &rig{t: t, cli: c, model: model, place: wiretest.Place{Home: filepath.Join(dir, "home"), Work: filepath.Join(dir, "work")}}
 	if err := os.Mkdir(r.place.Work, 0o755); err != nil {
