@@ -47,13 +47,7 @@ func TestContract(t *testing.T) {
 	for flavour := range flavours {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
-			contract.Run(t, func(t *testing.T) agent.Backend { return pretend(t, flavour) }, contract.Config{
-				Text: "say hello out there", TextWant: "hello out there",
-				Long: "stream 10000000 64 1",
-				Big:  "stream 2000 10000", BigBytes: 20_000_000,
-				Fail: "fail the disk is full", FailWant: "the disk is full",
-				Exec: func(command string) string { return "run " + command }, FixedInput: true,
-			})
+			contract.Run(t, func(t *testing.T) agent.Backend { return pretend(t, flavour) }, fake.Scripted)
 		})
 	}
 }

@@ -10,14 +10,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/polyhost/polyhost/backends/claude/fake"
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(fakeVar) != "" {
-		runFake()
+	if os.Getenv(fake.Var) != "" {
+		fake.Main()
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -31,24 +32,13 @@ func standIn(t *testing.T, env ...string) *Backend {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	return &Backend{Path: self, Env: append([]string{fakeVar + "=" + home, "CLAUDE_CONFIG_DIR=" + home}, env...)}
-}
-
-var scripted = contract.Config{
-	Text: "say hello out there", TextWant: "hello out there",
-	Long: "stream 10000000 64 1",
-	Big:  "stream 3000 1000", BigBytes: 3_000_000,
-	Slow: "sleep 250",
-	Fail: "fail the disk is full", FailWant: "the disk is full",
-	Ask:   "ask Which colour? | red | blue",
-	Exec:  func(command string) string { return "run " + command },
-	Forks: true,
+	return &Backend{Path: self, Env: append([]string{fake.Var + "=" + home, "CLAUDE_CONFIG_DIR=" + home}, env...)}
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) agent.Backend { return standIn(t) }
-	c := scripted
+	c := fake.Scripted
 	c.Past = c.Remember(open)
 	c.Missing = func(*testing.T) agent.Backend { return &Backend{Path: "/no/such/claude"} }
 	contract.Run(t, open, c)
@@ -222,7 +212,7 @@ func TestWithoutACredentialInfoSaysHowToSignIn(t *testing.T) {
 	if len(info.Models) != 2 || len(info.Efforts) != 2 || len(info.Commands) != 1 || info.Version != "2.1.332" {
 		t.Errorf("%+v", info)
 	}
-	signed := standIn(t, "CLAUDE_FAKE_KEY=ANTHROPIC_API_KEY")
+	signed := standIn(t, fake.KeyVar+"=ANTHROPIC_API_KEY")
 	defer signed.Close()
 	if info, err := signed.Info(t.Context()); err != nil || len(info.Problems) != 0 {
 		t.Errorf("%+v, %v", info.Problems, err)

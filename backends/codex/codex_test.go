@@ -7,15 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/polyhost/polyhost/backends/codex/fake"
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(fakeVar) != "" {
-		runFake()
+	if os.Getenv(fake.Var) != "" {
+		fake.Main()
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -32,27 +34,15 @@ func fakeBackend(t *testing.T, env ...string) *Backend {
 	b := New()
 	b.log = slog.New(slog.DiscardHandler)
 	b.find = func() (string, []string, []string, error) {
-		return self, nil, append([]string{fakeVar + "=" + home}, env...), nil
+		return self, nil, append([]string{fake.Var + "=" + home}, env...), nil
 	}
 	return b
-}
-
-var scripted = contract.Config{
-	Text: "say hello out there", TextWant: "hello out there",
-	Long: "stream 10000000 64 1",
-	Big:  "stream 3000 1000", BigBytes: 3_000_000,
-	Slow: "sleep 250",
-	Fail: "fail the disk is full", FailWant: "the disk is full",
-	Ask:        "ask Which colour? | red | blue",
-	Exec:       func(command string) string { return "run " + command },
-	FixedInput: true,
-	Forks:      true,
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) agent.Backend { return fakeBackend(t) }
-	c := scripted
+	c := fake.Scripted
 	c.Past = c.Remember(open)
 	c.Missing = func(*testing.T) agent.Backend {
 		b := New()

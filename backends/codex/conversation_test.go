@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/codex/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -159,7 +160,7 @@ func TestAnImageIsShown(t *testing.T) {
 
 func TestInfoSaysWhoMustSignIn(t *testing.T) {
 	t.Parallel()
-	b := fakeBackend(t, "CODEX_FAKE_SIGNED_OUT=1")
+	b := fakeBackend(t, fake.SignedOutVar+"=1")
 	defer b.Close()
 	info, err := b.Info(t.Context())
 	if err != nil || len(info.Models) != 1 || info.Version != "0.171.0" {

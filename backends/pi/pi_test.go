@@ -14,13 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/pi/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(fakeVar) != "" && (slices.Contains(os.Args, "--mode") || slices.Contains(os.Args, "--version")) {
-		os.Exit(runFake())
+		os.Exit(fake.Main())
 	}
 	self, err := os.Executable()
 	if err == nil {
@@ -45,16 +46,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var scripted = contract.Config{
-	Text: "say hello out there", TextWant: "hello out there", Long: "long", Slow: "sleep",
-	Fail: "fail 400 the disk is full", FailWant: "the disk is full", Ask: "ask",
-	Exec:       func(command string) string { return "run " + command },
-	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
-}
+// fakeVar makes the test binary a stand-in for pi.
+const fakeVar = "PI_FAKE"
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	c := scripted
+	c := fake.Scripted
 	c.Past = c.Remember(func(*testing.T) agent.Backend { return &Backend{} })
 	contract.Run(t, func(*testing.T) agent.Backend { return &Backend{} }, c)
 }

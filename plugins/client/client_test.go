@@ -14,18 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/plugins/client"
 	"github.com/polyhost/polyhost/plugins/sdk"
-	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // across puts a backend behind a unix socket in this process.
 func across(t testing.TB, b agent.Backend) (*client.Backend, *grpc.Server) {

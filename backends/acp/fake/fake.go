@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
 // Var has the name of the agent that Main behaves like: gemini, opencode,
@@ -29,6 +31,15 @@ const LogVar = "POLYHOST_FAKE_ACP_LOG"
 
 // LookVar names a directory that the list has a session of.
 const LookVar = "POLYHOST_FAKE_ACP_LOOK"
+
+// Scripted are its lines, for the contract suite.
+var Scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there",
+	Long: "stream 10000000 64 1",
+	Big:  "stream 2000 10000", BigBytes: 20_000_000,
+	Fail: "fail the disk is full", FailWant: "the disk is full",
+	Exec: func(command string) string { return "run " + command }, FixedInput: true,
+}
 
 // fake is an agent with a script for a model. It says things in the order and
 // the shapes of the real agents.

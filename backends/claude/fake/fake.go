@@ -1,9 +1,13 @@
-package claude
+// Package fake is a stand-in for Claude Code, for tests: it speaks the program's
+// lines as they were heard and does what the prompt's lines say. It must not
+// know the driver.
+package fake
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +20,27 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
-// fakeVar makes this test binary a stand-in for the program: it speaks the
-// program's lines as they were heard, does what the prompt's lines say, and
-// keeps transcripts in the folder that the variable names.
-const fakeVar = "CLAUDE_FAKE_HOME"
+// Var names the folder in which Main keeps transcripts.
+const Var = "CLAUDE_FAKE_HOME"
+
+// KeyVar says where the key of the account comes from.
+const KeyVar = "CLAUDE_FAKE_KEY"
+
+// Scripted are its lines, for the contract suite.
+var Scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there",
+	Long: "stream 10000000 64 1",
+	Big:  "stream 3000 1000", BigBytes: 3_000_000,
+	Slow: "sleep 250",
+	Fail: "fail the disk is full", FailWant: "the disk is full",
+	Ask:   "ask Which colour? | red | blue",
+	Exec:  func(command string) string { return "run " + command },
+	Forks: true,
+}
 
 type fields = map[string]any
 
@@ -38,14 +57,22 @@ type fake struct {
 	deaf    bool
 }
 
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
 type fakeMessage struct{ uuid, text string }
 
-func runFake() {
+// Main is the program.
+func Main() {
 	if slices.Contains(os.Args, "--version") {
 		fmt.Println("2.1.332 (Claude Code)")
 		return
 	}
-	f := &fake{home: os.Getenv(fakeVar), session: uuid(), waiting: map[string]chan json.RawMessage{}, begin: make(chan struct{}, 1)}
+	f := &fake{home: os.Getenv(Var), session: uuid(), waiting: map[string]chan json.RawMessage{}, begin: make(chan struct{}, 1)}
 	f.cwd, _ = os.Getwd()
 	arg := func(name string) string {
 		if i := slices.Index(os.Args, name); i >= 0 && i+1 < len(os.Args) {
@@ -81,13 +108,18 @@ func runFake() {
 
 func (f *fake) heard(line []byte) {
 	var r struct {
-		Type      string          `json:"type"`
-		UUID      string          `json:"uuid"`
-		RequestID string          `json:"request_id"`
-		Request   map[string]any  `json:"request"`
-		Response  controlResponse `json:"response"`
-		Message   struct {
-			Content []block `json:"content"`
+		Type      string         `json:"type"`
+		UUID      string         `json:"uuid"`
+		RequestID string         `json:"request_id"`
+		Request   map[string]any `json:"request"`
+		Response  struct {
+			RequestID string          `json:"request_id"`
+			Response  json.RawMessage `json:"response"`
+		} `json:"response"`
+		Message struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
 		} `json:"message"`
 	}
 	if json.Unmarshal(line, &r) != nil {
@@ -129,7 +161,7 @@ func (f *fake) control(id string, q map[string]any) {
 			"commands": []fields{{"name": "compact", "description": "Shorten the conversation", "argumentHint": "[what to keep]"}},
 			"models": []fields{{"value": "default", "displayName": "Default", "supportedEffortLevels": []string{"low", "high"}, "supportsAdaptiveThinking": true},
 				{"value": "haiku", "displayName": "Haiku"}},
-			"account": fields{"tokenSource": "none", "apiKeySource": os.Getenv("CLAUDE_FAKE_KEY")}}
+			"account": fields{"tokenSource": "none", "apiKeySource": os.Getenv(KeyVar)}}
 	case "interrupt":
 		f.mu.Lock()
 		dropped := f.queue

@@ -1,4 +1,4 @@
-package codex
+package fake
 
 import (
 	"context"

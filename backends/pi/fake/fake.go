@@ -1,4 +1,6 @@
-package pi
+// Package fake is a stand-in for pi, for tests: it says what the real one says on
+// its RPC wire and plays prompts as scripts. It must not know the driver.
+package fake
 
 import (
 	"bufio"
@@ -14,11 +16,27 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
-// fakeVar makes the test binary a pi that says what the real one says on its
-// RPC wire and plays prompts as scripts.
-const fakeVar = "PI_FAKE"
+// DeafVar is set for a program that does not heed an abort.
+const DeafVar = "PI_FAKE_DEAF"
+
+// Scripted are its lines, for the contract suite.
+var Scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there", Long: "long", Slow: "sleep",
+	Fail: "fail 400 the disk is full", FailWant: "the disk is full", Ask: "ask",
+	Exec:       func(command string) string { return "run " + command },
+	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
+}
+
+type object = map[string]any
+
+// toolsCommand is the gate's command that offers tools; own are pi's own tools.
+const toolsCommand = "polyhost-tools"
+
+var own = []string{"read", "grep", "find", "ls", "write", "edit", "bash"}
 
 type fake struct {
 	out     sync.Mutex
@@ -38,7 +56,8 @@ type fake struct {
 	wg      sync.WaitGroup
 }
 
-func runFake() int {
+// Main is the program; it returns the exit status.
+func Main() int {
 	if slices.Contains(os.Args, "--version") {
 		fmt.Fprintln(os.Stderr, "0.73.1")
 		return 0
@@ -115,7 +134,7 @@ func runFake() int {
 			f.mu.Lock()
 			busy, stop, ended := f.busy, f.stop, f.ended
 			f.mu.Unlock()
-			if busy && os.Getenv("PI_FAKE_DEAF") == "" {
+			if busy && os.Getenv(DeafVar) == "" {
 				close(stop)
 				go func() { <-ended; f.say(reply) }()
 			} else if !busy {
@@ -443,7 +462,7 @@ func (f *fake) call(tool string, input []byte, do func(id string, input []byte) 
 		Input  json.RawMessage
 	}
 	f.mu.Lock()
-	client := f.tools[tool] || tags[tool] == ""
+	client := f.tools[tool] || !slices.Contains(own, tool)
 	f.mu.Unlock()
 	if verdict.Allow = client; !client {
 		_ = json.Unmarshal([]byte(f.gate("permission", id, tool, input)), &verdict)

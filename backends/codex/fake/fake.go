@@ -1,4 +1,7 @@
-package codex
+// Package fake is a stand-in for Codex, for tests: it speaks the app-server's
+// protocol as it was heard and does what the prompt's lines say. It must not
+// know the driver.
+package fake
 
 import (
 	"bufio"
@@ -14,12 +17,34 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
-// fakeVar makes this test binary a stand-in for the program: it speaks the
-// app-server's protocol as it was heard, does what the prompt's lines say, and
-// keeps its threads in the folder that the variable names.
-const fakeVar = "CODEX_FAKE_HOME"
+// Var names the folder in which Main keeps threads.
+const Var = "CODEX_FAKE_HOME"
+
+// SignedOutVar is set for a program that is not signed in.
+const SignedOutVar = "CODEX_FAKE_SIGNED_OUT"
+
+// Scripted are its lines, for the contract suite.
+var Scripted = contract.Config{
+	Text: "say hello out there", TextWant: "hello out there",
+	Long: "stream 10000000 64 1",
+	Big:  "stream 3000 1000", BigBytes: 3_000_000,
+	Slow: "sleep 250",
+	Fail: "fail the disk is full", FailWant: "the disk is full",
+	Ask:        "ask Which colour? | red | blue",
+	Exec:       func(command string) string { return "run " + command },
+	FixedInput: true,
+	Forks:      true,
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
 
 type fake struct {
 	home string
@@ -53,12 +78,13 @@ type fakeTurn struct {
 	Items  []map[string]any `json:"items"`
 }
 
-func runFake() {
+// Main is the program.
+func Main() {
 	if slices.Contains(os.Args, "--version") {
 		fmt.Println("codex-cli 0.171.0")
 		return
 	}
-	f := &fake{home: os.Getenv(fakeVar), waiting: map[string]chan json.RawMessage{}, left: map[string]string{}, threads: map[string]*fakeThread{}}
+	f := &fake{home: os.Getenv(Var), waiting: map[string]chan json.RawMessage{}, left: map[string]string{}, threads: map[string]*fakeThread{}}
 	for _, arg := range os.Args {
 		if v, ok := strings.CutPrefix(arg, "shell_environment_policy.set."); ok {
 			f.mark = strings.ReplaceAll(v, `"`, "")
@@ -114,13 +140,15 @@ func (f *fake) newID(kind string) string {
 // request answers a request of the driver.
 func (f *fake) request(m message) {
 	var p struct {
-		ThreadID string  `json:"threadId"`
-		TurnID   string  `json:"turnId"`
-		Expected string  `json:"expectedTurnId"`
-		Cwd      any     `json:"cwd"`
-		Input    []input `json:"input"`
-		Cursor   string  `json:"cursor"`
-		Limit    int     `json:"limit"`
+		ThreadID string `json:"threadId"`
+		TurnID   string `json:"turnId"`
+		Expected string `json:"expectedTurnId"`
+		Cwd      any    `json:"cwd"`
+		Input    []struct {
+			Text string `json:"text"`
+		} `json:"input"`
+		Cursor string `json:"cursor"`
+		Limit  int    `json:"limit"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
 	answer := func(result any) { f.write(map[string]any{"id": m.ID, "result": result}) }
@@ -142,7 +170,7 @@ func (f *fake) request(m message) {
 	case "config/read":
 		answer(map[string]any{"config": map[string]any{"model": nil, "model_provider": nil}})
 	case "account/read":
-		answer(map[string]any{"account": nil, "requiresOpenaiAuth": os.Getenv("CODEX_FAKE_SIGNED_OUT") != ""})
+		answer(map[string]any{"account": nil, "requiresOpenaiAuth": os.Getenv(SignedOutVar) != ""})
 	case "thread/start":
 		cwd, _ := p.Cwd.(string)
 		answer(f.begin(&fakeThread{Cwd: cwd}))
