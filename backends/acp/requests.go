@@ -101,7 +101,7 @@ func (c *conversation) permission(l *link, m *message) {
 	q.call = call
 	if call.server == clientServer { // its client decides, when the call reaches it
 		if o := choose(p.Options, true); o.ID != "" {
-			c.m.run(call)
+			call.ran = true // its input comes with the call itself, where the agent tells none
 			c.say()
 			l.answer(q.id, permissionAnswer{permissionOutcome{Outcome: "selected", Option: o.ID}})
 			return

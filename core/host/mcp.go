@@ -189,9 +189,7 @@ func (s *Session) openServedCall(chat id.ID, name string, input json.RawMessage,
 		found = s.toolStart(root, &agentFrame{Kind: agent.ToolStart, Call: "mcp-" + id.New().String(),
 			Tool: &agent.Tool{Name: name, Server: ToolServerName, Input: input}})
 	}
-	if !found.ready {
-		found.tool.Input = input
-	}
+	found.tool.Input = input // not every agent shows what it sends
 	of.ready(found)
 	q.call = found
 	return s.openClientCall(of, found, owner, q), nil
