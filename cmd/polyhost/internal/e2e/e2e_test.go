@@ -213,7 +213,14 @@ func forked(t *testing.T, r *rig) {
 	k := r.talk(t)
 	k.play("text: the common past")
 	fork := &talk{rig: r, t: t, id: r.fork(t, k.id)}
-	fork.play("say 9 words")
+	fork.prompt("say 9 words", nil)
+	fork.until("turn after the past ones", func(e *event.Event) bool {
+		b, ok := e.Body.(*event.TurnStarted)
+		return ok && b.Message.Text == "say 9 words"
+	})
+	if _, end := fork.ended(); end.Status != event.TurnComplete {
+		t.Errorf("the fork's turn ended %s", encode(end))
+	}
 	k.play("say 11 words")
 	common, forked, first := r.asks(t, "text: the common past"), r.asks(t, "say 9 words"), r.asks(t, "say 11 words")
 	if len(common) == 0 || len(forked) == 0 || len(first) == 0 || forked[0].Messages <= common[0].Messages || first[0].Messages != forked[0].Messages {
