@@ -22,6 +22,9 @@ type cli struct {
 	// setup writes the program's settings into its home and returns its
 	// environment.
 	setup func(t *testing.T, home, model string) []string
+	// plain is a model to which the program offers all tools at once; "" is for
+	// those that always do.
+	plain string
 	// What the program lacks, or the model's wire for it.
 	noReasoning, noImages, noUsage, noDiff, noFork, noMCP bool
 }
@@ -29,11 +32,11 @@ type cli struct {
 var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
-		setup: claudeSetup,
+		setup: claudeSetup, plain: "haiku",
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
-		setup: codexSetup,
+		setup: codexSetup, plain: "stub-large",
 	},
 	{
 		backend: "pi", packages: []string{"@mariozechner/pi-coding-agent@0.73.1"}, program: "pi",
@@ -66,11 +69,11 @@ var clis = []cli{
 	},
 	{
 		backend: "claude-acp", packages: []string{"@agentclientprotocol/claude-agent-acp@0.101.0"}, program: "claude-agent-acp",
-		setup: claudeSetup,
+		setup: claudeSetup, plain: "haiku",
 	},
 	{
 		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none
-		setup: codexSetup,
+		setup: codexSetup, plain: "stub-large",
 	},
 }
 
