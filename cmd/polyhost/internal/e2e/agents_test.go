@@ -22,6 +22,9 @@ type cli struct {
 	// setup writes the program's settings into its home and returns its
 	// environment.
 	setup func(t *testing.T, home, model string) []string
+	// search is what a model plays to find the tool of a client that is called
+	// lookup, under the name in found; "" if it is offered at once.
+	search, found string
 	// plain is a model to which the program offers all tools at once; "" is for
 	// those that always do.
 	plain string
@@ -32,7 +35,7 @@ type cli struct {
 var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
-		setup: claudeSetup, plain: "haiku",
+		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
@@ -69,7 +72,7 @@ var clis = []cli{
 	},
 	{
 		backend: "claude-acp", packages: []string{"@agentclientprotocol/claude-agent-acp@0.101.0"}, program: "claude-agent-acp",
-		setup: claudeSetup, plain: "haiku",
+		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
 	},
 	{
 		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none

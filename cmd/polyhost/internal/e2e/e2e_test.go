@@ -318,18 +318,18 @@ func served(t *testing.T, r *rig) {
 	t.Cleanup(func() { _ = c.ws.Close(); <-done })
 	k := &talk{rig: r, t: t, id: s.SessionID}
 	k.play("say 3 words")
-	name := ""
+	name, find := r.cli.found, r.cli.search
 	for _, request := range r.asks(t, "say 3 words") {
 		for _, tool := range request.Tools {
 			if strings.HasSuffix(tool, "lookup") {
-				name = tool
+				name, find = tool, ""
 			}
 		}
 	}
 	if name == "" {
 		t.Fatalf("the model was offered %s", encode(r.asks(t, "say 3 words")))
 	}
-	seen := k.play("tool: " + name + ` {"q":"life"}`)
+	seen := k.play(find + "\ntool: " + name + ` {"q":"life"}`)
 	if got := text(seen); !strings.Contains(got, "the answer is forty-two") {
 		t.Errorf("%s: the model was told %q", name, got)
 	}
@@ -339,7 +339,7 @@ func served(t *testing.T, r *rig) {
 	}
 	var tools []event.Tool
 	for _, p := range bodies[*event.PartStarted](seen) {
-		if p.Part.Tool != nil {
+		if p.Part.Tool != nil && p.Part.Tool.Server != "" {
 			tools = append(tools, *p.Part.Tool)
 		}
 	}

@@ -94,6 +94,34 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	r.watched = r.watch()
+	r.known()
+}
+
+// known waits until the agent has said what it can do: before, the gateway
+// promises nothing.
+func (r *rig) known() {
+	r.t.Helper()
+	c := r.console()
+	var last console.BackendStatus
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		status, err := c.Status(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, b := range status.Backends {
+			if b.Name == r.cli.backend {
+				last = b
+			}
+		}
+		if last.State == "ready" {
+			return
+		}
+	}
+	r.t.Fatalf("the agent is not ready: %s\n%s", encode(last), program.Log(r.place))
+}
+
+func (r *rig) console() *console.Client {
+	return console.NewClient(console.Endpoint{URL: r.at["console"]["url"], Token: r.at["console"]["token"]})
 }
 
 func (r *rig) restart() {
@@ -172,8 +200,7 @@ func (k *talk) until(what string, wanted func(*event.Event) bool) (seen []*event
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
 	found := errors.New("found")
-	c := console.NewClient(console.Endpoint{URL: k.at["console"]["url"], Token: k.at["console"]["token"]})
-	err := c.Tail(ctx, k.id, k.seq, true, func(e *event.Event, _ []byte) error {
+	err := k.console().Tail(ctx, k.id, k.seq, true, func(e *event.Event, _ []byte) error {
 		seen, k.seq = append(seen, e), e.Seq
 		if wanted(e) {
 			return found
