@@ -194,6 +194,9 @@ func (v *responsesVoice) text(chunks []string, pause time.Duration) {
 		})
 }
 
+// searchTool finds tools that the agent has not declared.
+const searchTool = "tool_search"
+
 func (v *responsesVoice) call(c toolCall) {
 	base := object{"status": "in_progress", "call_id": name("call_"), "name": c.name}
 	kind, field, input := "function_call", "arguments", ""
@@ -202,6 +205,11 @@ func (v *responsesVoice) call(c toolCall) {
 		id := name("lsh_")
 		whole := object{"id": id, "type": "local_shell_call", "status": "completed", "call_id": base["call_id"],
 			"action": object{"type": "exec", "command": c.args["command"], "env": object{}}}
+		v.item(whole, whole, func(object) {})
+		return
+	case c.name == searchTool: // the agent carries it out, though it has a kind of its own
+		whole := object{"id": name("ts_"), "type": "tool_search_call", "status": "completed", "call_id": base["call_id"],
+			"execution": "client", "arguments": c.arguments()}
 		v.item(whole, whole, func(object) {})
 		return
 	case c.isRaw:

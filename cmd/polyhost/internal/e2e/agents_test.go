@@ -22,12 +22,9 @@ type cli struct {
 	// setup writes the program's settings into its home and returns its
 	// environment.
 	setup func(t *testing.T, home, model string) []string
-	// search is what a model plays to find the tool of a client that is called
-	// lookup, under the name in found; "" if it is offered at once.
+	// search is what a model plays to find the client's tool "lookup", which
+	// then has the name in found; "" if it is offered at once.
 	search, found string
-	// plain is a model to which the program offers all tools at once; "" is for
-	// those that always do.
-	plain string
 	// What the program lacks, or the model's wire for it.
 	noReasoning, noImages, noUsage, noDiff, noFork, noMCP bool
 }
@@ -39,7 +36,7 @@ var clis = []cli{
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
-		setup: codexSetup, plain: "stub-large",
+		setup: codexSetup, search: `tool: tool_search {"query":"lookup"}`, found: "mcp__polyhost.lookup",
 	},
 	{
 		backend: "pi", packages: []string{"@mariozechner/pi-coding-agent@0.73.1"}, program: "pi",
@@ -76,7 +73,7 @@ var clis = []cli{
 	},
 	{
 		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none
-		setup: codexSetup, plain: "stub-large",
+		setup: codexSetup,
 	},
 }
 

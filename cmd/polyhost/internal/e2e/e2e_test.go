@@ -298,12 +298,8 @@ func served(t *testing.T, r *rig) {
 	})
 	c.call("tool.register", object{"tools": []any{object{"name": "lookup", "description": "looks things up", "permission": "read",
 		"inputSchema": object{"type": "object", "properties": object{"q": object{"type": "string"}}}}}})
-	where := object{"workdir": r.place.Work, "provider": r.cli.backend}
-	if r.cli.plain != "" {
-		where["model"] = r.cli.plain
-	}
 	var s struct{ SessionID string }
-	if err := json.Unmarshal(c.call("session.create", where), &s); err != nil {
+	if err := json.Unmarshal(c.call("session.create", object{"workdir": r.place.Work, "provider": r.cli.backend}), &s); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})

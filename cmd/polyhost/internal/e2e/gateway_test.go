@@ -104,7 +104,11 @@ func (r *rig) known() {
 	c := r.console()
 	var last console.BackendStatus
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		status, err := c.Status(r.t.Context())
+		ask := c.Status
+		if last.State == "failed" { // it was too slow: the gateway asks again later
+			ask = c.Probe
+		}
+		status, err := ask(r.t.Context())
 		if err != nil {
 			r.t.Fatal(err)
 		}
