@@ -122,7 +122,14 @@ func (s *Session) WaitTurn(ctx context.Context, chat, turn id.ID) (*state.Turn, 
 			if err := s.Durable(ctx, st.Seq); err != nil {
 				return nil, err
 			}
-			return s.FindTurn(ctx, chat, turn)
+			t, err := s.FindTurn(ctx, chat, turn)
+			switch {
+			case err == nil && t.Status != event.TurnRunning:
+				return t, nil
+			case err != nil && s.State().Seq == st.Seq:
+				return nil, err
+			}
+			continue // it was on its way from the queue
 		}
 		if _, err := sub.Next(ctx); err != nil {
 			return nil, err
