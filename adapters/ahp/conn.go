@@ -29,10 +29,7 @@ type conn struct {
 	subs    map[string]held
 	spelled map[id.ID]string // sessions it calls by another name than usual
 
-	// behind belongs to the journal's lock: the outbox was full, and a feeder
-	// brings what it missed.
-	behind  bool
-	feeding sync.WaitGroup
+	feeding sync.WaitGroup // of the feeder that brings what did not fit
 }
 
 // held is a channel that a connection watches.
@@ -90,6 +87,7 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	c.end()
 	peer.Close()
 	c.feeding.Wait()
+	f.journal.leave(c)
 	c.log.Debug("A connection ended", "err", err)
 }
 
@@ -165,16 +163,17 @@ func (c *conn) tooSlow() {
 	c.ws.CloseSlow("too far behind: reconnect with lastSeenServerSeq")
 }
 
-// offer hands over the frame at a position of the journal, under the
-// journal's lock. When it does not fit, a feeder takes over from there.
+// offer hands over the frame or run that begins at a position of the journal,
+// under the journal's lock. When it does not fit, a feeder takes over from there.
 func (c *conn) offer(pos uint64, f outbox.Frame) {
-	if c.behind {
+	behind := c.front.journal.behind
+	if _, fed := behind[c]; fed {
 		return
 	}
 	if err := c.ws.Outbox().Push(f); !errors.Is(err, outbox.ErrFull) {
 		return
 	}
-	c.behind = true
+	behind[c] = pos
 	c.feeding.Add(1)
 	go c.feed(pos)
 }
@@ -202,7 +201,7 @@ func (c *conn) feed(pos uint64) {
 // is nothing more to do.
 func (c *conn) drain(pos uint64) (next uint64, done bool) {
 	for {
-		f, at, ok := c.front.journal.pending(c, pos, func() { c.behind = false })
+		f, at, ok := c.front.journal.pending(c, pos)
 		if !ok {
 			c.tooSlow()
 			return pos, true

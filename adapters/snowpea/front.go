@@ -19,7 +19,6 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
-	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 	"github.com/polyhost/polyhost/transports/ws"
@@ -244,7 +243,7 @@ func (f *Front) track(session id.ID) *track {
 	defer f.mu.Unlock()
 	t := f.tracks[session]
 	if t == nil {
-		t = &track{front: f, id: session, topics: map[id.ID]*fanout.Topic{}, origins: map[id.ID]*conn{},
+		t = &track{front: f, id: session, topics: map[id.ID]*stream{}, origins: map[id.ID]*conn{},
 			subs: map[*sub]struct{}{}, waiting: map[*sub]struct{}{}, notices: map[id.ID][]string{}, system: map[id.ID]time.Time{}, keys: map[string]bool{}}
 		f.tracks[session] = t
 	}

@@ -98,12 +98,7 @@ func (g *gatherConn) writeRun(run outbox.Run) error {
 
 // Text is the frame of a text message.
 func Text(payload []byte) outbox.Frame {
-	return AppendText(make([]byte, 0, len(payload)+maxHeader), payload)
-}
-
-// AppendText is Text as an outbox.Framing.
-func AppendText(dst, payload []byte) []byte {
-	return append(textHeader(dst, len(payload)), payload...)
+	return append(TextHeader(make([]byte, 0, len(payload)+maxHeader), len(payload)), payload...)
 }
 
 // Payload is what Text was given.
@@ -117,8 +112,9 @@ func Payload(f outbox.Frame) []byte {
 	return f[2:]
 }
 
-// textHeader appends the header of one whole, unmasked text message.
-func textHeader(b []byte, n int) []byte {
+// TextHeader appends the header of one whole, unmasked text message of n bytes.
+// It is an outbox.Header.
+func TextHeader(b []byte, n int) []byte {
 	b = append(b, 0x80|websocket.TextMessage)
 	switch {
 	case n <= 125:

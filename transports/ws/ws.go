@@ -195,7 +195,7 @@ func (c *Conn) Serve(ctx context.Context, onMessage func(ctx context.Context, da
 // CloseSlow and catching up from the log.
 func (c *Conn) Send(payload []byte) error { return c.out.Push(Text(payload)) }
 
-// Outbox is the queue of the connection, for frames made by Text or AppendText
+// Outbox is the queue of the connection, for frames made by Text or TextHeader
 // that it shares with others, and for feeders that wait for room.
 func (c *Conn) Outbox() *outbox.Outbox { return c.out }
 
