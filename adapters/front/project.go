@@ -26,10 +26,11 @@ type Projection interface {
 }
 
 // Project runs one projection for every session that is or comes into memory,
-// until ctx ends. open is called with the session and its state at the
-// position from which events follow; a nil projection passes the session by.
-func Project(ctx context.Context, h *host.Host, open func(*host.Session, *state.State) Projection) error {
-	w := h.WatchLive()
+// until ctx ends, and closes the watch. The watch begins before the front has
+// clients: of a session that is met in the middle, they would miss the
+// beginning. open is called with the session and its state at the position
+// from which events follow; a nil projection passes the session by.
+func Project(ctx context.Context, w *host.LiveWatch, open func(*host.Session, *state.State) Projection) error {
 	defer w.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -31,6 +31,7 @@ const frontName = "snowpea"
 type Front struct {
 	deps     front.Deps
 	host     *host.Host
+	lives    *host.LiveWatch
 	log      *slog.Logger
 	token    string
 	started  time.Time
@@ -71,6 +72,7 @@ func New(d front.Deps) (front.Front, error) {
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.keeper = newKeeper(d.Host.KV(frontName), f.log)
 	f.asks = newAsks(f)
+	f.lives = d.Host.WatchLive()
 	return f, nil
 }
 
@@ -134,7 +136,7 @@ func (f *Front) Run(ctx context.Context) error {
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { f.keeper.run(keep) })
-	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection {
+	err := front.Project(ctx, f.lives, func(s *host.Session, st *state.State) front.Projection {
 		p, err := f.open(ctx, s, st)
 		if err != nil {
 			f.log.Error("A session cannot be shown on this front", "session", s.ID().String(), "err", err)
