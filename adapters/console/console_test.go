@@ -161,3 +161,15 @@ func TestALargeEventArrivesWhole(t *testing.T) {
 		t.Errorf("the largest event has %d bytes", largest)
 	}
 }
+
+func TestTheGatewaySaysWhatMemoryItHolds(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, func(h http.Handler) http.Handler { return h })
+	m, err := c.Memory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Objects == 0 || m.Stacks == 0 || m.Goroutines == 0 || m.Total < m.Objects+m.Stacks {
+		t.Errorf("the memory: %+v", m)
+	}
+}
