@@ -13,6 +13,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -43,7 +44,7 @@ func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// accept runs a connection until it ends.
+// accept takes a connection and lets it run.
 func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	if f.stopping {
@@ -53,16 +54,25 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	}
 	f.wg.Add(1)
 	f.mu.Unlock()
-	defer f.wg.Done()
 	sock, err := ws.Upgrade(w, r, ws.Options{ReadLimit: handshakeLimit, OutboxLimit: outboxLimit, Binary: ws.AsText, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A handshake failed", "err", err)
+		f.wg.Done()
 		return
 	}
 	c := &conn{front: f, ws: sock, log: f.log.With("peer", r.RemoteAddr), subs: map[string]held{}, spelled: map[id.ID]string{}}
 	f.mu.Lock()
 	f.conns[c] = struct{}{}
 	f.mu.Unlock()
+	listen.Detach(r, func(context.Context) {
+		defer f.wg.Done()
+		c.serve()
+	})
+}
+
+// serve runs the connection until it ends and everything it started did.
+func (c *conn) serve() {
+	f := c.front
 	peer := jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
 		Send:     c.send,
 		Handle:   c.handle,
@@ -78,7 +88,7 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 			c.ws.Close(ws.ClosePolicy, "initialize did not come in time")
 		}
 	})
-	err = c.ws.Serve(f.ctx, func(_ context.Context, data []byte) {
+	err := c.ws.Serve(f.ctx, func(_ context.Context, data []byte) {
 		if err := peer.Receive(data); err != nil {
 			c.ws.Close(ws.ClosePolicy, "too many notifications at once")
 		}

@@ -174,17 +174,19 @@ func (f *server) stream(w http.ResponseWriter, r *http.Request, c channel) {
 		f.writeError(w, &apiError{status: http.StatusServiceUnavailable, name: "UnavailableError", message: errStopping.Error()})
 		return
 	}
-	defer leave()
 	hello, err := f.event("server.connected", struct{}{})
 	if err != nil {
 		f.log.Error("greeting could not be encoded", "err", err)
+		leave()
 		return
 	}
 	if c.global {
 		hello = everywhere.global(hello)
 	}
-	err = sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: f.streams.patience}, out)
-	f.log.Debug("stream ended", "global", c.global, "directory", c.dir, "err", err)
+	sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: f.streams.patience}, out, func(err error) {
+		leave()
+		f.log.Debug("stream ended", "global", c.global, "directory", c.dir, "err", err)
+	})
 }
 
 func (f *server) eventStream(w http.ResponseWriter, r *http.Request) {

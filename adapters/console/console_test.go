@@ -1,10 +1,12 @@
 package console_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,6 +93,11 @@ type cutting struct {
 }
 
 func (c *cutting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Hijack keeps the stream where its writes are counted.
+func (c *cutting) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
 
 func (c *cutting) Write(b []byte) (int, error) {
 	if c.left--; c.left < 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -310,10 +311,10 @@ func (f *Front) serveWS(w http.ResponseWriter, r *http.Request) {
 	}
 	f.wg.Add(1)
 	f.mu.Unlock()
-	defer f.wg.Done()
 	socket, err := ws.Upgrade(w, r, ws.Options{ReadLimit: handshakeLimit, OutboxLimit: outboxLimit, Binary: ws.AsText, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A WebSocket handshake failed", "peer", r.RemoteAddr, "err", err)
+		f.wg.Done()
 		return
 	}
 	c := newConn(f, socket)
@@ -323,7 +324,10 @@ func (f *Front) serveWS(w http.ResponseWriter, r *http.Request) {
 		socket.Close(ws.CloseGoingAway, "shutting down")
 	}
 	f.mu.Unlock()
-	c.serve(f.ctx)
+	listen.Detach(r, func(context.Context) {
+		defer f.wg.Done()
+		c.serve(f.ctx)
+	})
 }
 
 func (f *Front) removeConn(c *conn) {

@@ -41,6 +41,11 @@ const (
 	// nothing but control frames, which do not need it.
 	controlBufferSize = 16
 
+	// readBufferSize is kept for each connection, in bytes: requests mostly fit,
+	// and longer messages are read past it. The HTTP server's own buffer would
+	// do, but keeps alive all that the server had for the request.
+	readBufferSize = 1 << 10
+
 	// maxReason is the longest close reason in bytes that the protocol allows.
 	maxReason = 123
 )

@@ -134,7 +134,8 @@ func Upgrade(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	}
 	up := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout,
-		WriteBufferSize:  controlBufferSize, // and for reading, the server's own buffer
+		WriteBufferSize:  controlBufferSize,
+		ReadBufferSize:   readBufferSize,
 		Subprotocols:     o.Subprotocols,
 		CheckOrigin:      func(*http.Request) bool { return true }, // the guard has judged it, with the configured list
 	}
