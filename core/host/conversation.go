@@ -23,10 +23,6 @@ type conversation struct {
 	out     chan func(context.Context, agent.Conversation)
 }
 
-// maxCommands is how many commands may wait for an agent that does not take
-// them; one more means that it is stuck.
-const maxCommands = 256
-
 var errStuck = errors.New("the agent takes no commands")
 
 // converse opens a conversation in the background. Its frames, and its end,
@@ -135,6 +131,10 @@ type run struct {
 	draining bool
 	drained  id.ID
 	deadline *time.Timer // of draining
+	// closing: the turn's open parts are being ended.
+	closing bool
+	// stuck is why the agent is given up as soon as nothing is closing.
+	stuck error
 	// waiting: the running turn's prompt waits for the agent to be ready.
 	waiting bool
 }
@@ -193,7 +193,7 @@ func (r *run) drop() {
 		r.conv.close()
 		r.conv = nil
 	}
-	r.draining = false
+	r.draining, r.stuck = false, nil
 }
 
 // agentOf is the run that holds the conversation.
@@ -215,7 +215,13 @@ func (r *run) answer(request string, res event.Resolution) {
 	err := conv.tell("answer", func(ctx context.Context, c agent.Conversation) error {
 		return c.Answer(ctx, agent.Answer{Request: request, Resolution: res})
 	})
-	if err != nil {
-		r.s.crashed(r.agentOf(), err)
+	if err == nil {
+		return
 	}
+	root := r.agentOf()
+	if r.closing || root.closing {
+		root.stuck = err // its end must not begin inside another
+		return
+	}
+	r.s.crashed(root, err)
 }
