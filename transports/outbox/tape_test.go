@@ -172,10 +172,7 @@ func TestAPayloadMayBeWrittenInPlaceWhateverItsLength(t *testing.T) {
 	for i, size := range []int{1, 9, 10, 100, 5, 0, 70_000, 3, 999, 1000, 4 * chunkSize, 12, 300, 301} {
 		payload := bytes.Repeat([]byte{byte('a' + i)}, size)
 		b := tape.Begin(size / (1 + i%3)) // some turn out longer than was said
-		for _, c := range payload {
-			b = append(b, c)
-		}
-		frames = append(frames, tape.End(b))
+		frames = append(frames, tape.End(append(b, payload...)))
 		want = append(want, fmt.Sprintf("%d:%s", size, payload))
 	}
 	for i, f := range frames {
