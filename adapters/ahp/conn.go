@@ -13,6 +13,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -29,10 +30,7 @@ type conn struct {
 	subs    map[string]held
 	spelled map[id.ID]string // sessions it calls by another name than usual
 
-	// behind belongs to the journal's lock: the outbox was full, and a feeder
-	// brings what it missed.
-	behind  bool
-	feeding sync.WaitGroup
+	feeding sync.WaitGroup // of the feeder that brings what did not fit
 }
 
 // held is a channel that a connection watches.
@@ -46,7 +44,7 @@ func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// accept runs a connection until it ends.
+// accept takes a connection and lets it run.
 func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	if f.stopping {
@@ -56,16 +54,25 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	}
 	f.wg.Add(1)
 	f.mu.Unlock()
-	defer f.wg.Done()
 	sock, err := ws.Upgrade(w, r, ws.Options{ReadLimit: handshakeLimit, OutboxLimit: outboxLimit, Binary: ws.AsText, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A handshake failed", "err", err)
+		f.wg.Done()
 		return
 	}
 	c := &conn{front: f, ws: sock, log: f.log.With("peer", r.RemoteAddr), subs: map[string]held{}, spelled: map[id.ID]string{}}
 	f.mu.Lock()
 	f.conns[c] = struct{}{}
 	f.mu.Unlock()
+	listen.Detach(r, func(context.Context) {
+		defer f.wg.Done()
+		c.serve()
+	})
+}
+
+// serve runs the connection until it ends and everything it started did.
+func (c *conn) serve() {
+	f := c.front
 	peer := jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
 		Send:     c.send,
 		Handle:   c.handle,
@@ -81,7 +88,7 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 			c.ws.Close(ws.ClosePolicy, "initialize did not come in time")
 		}
 	})
-	err = c.ws.Serve(f.ctx, func(_ context.Context, data []byte) {
+	err := c.ws.Serve(f.ctx, func(_ context.Context, data []byte) {
 		if err := peer.Receive(data); err != nil {
 			c.ws.Close(ws.ClosePolicy, "too many notifications at once")
 		}
@@ -90,6 +97,7 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 	c.end()
 	peer.Close()
 	c.feeding.Wait()
+	f.journal.leave(c)
 	c.log.Debug("A connection ended", "err", err)
 }
 
@@ -165,16 +173,17 @@ func (c *conn) tooSlow() {
 	c.ws.CloseSlow("too far behind: reconnect with lastSeenServerSeq")
 }
 
-// offer hands over the frame at a position of the journal, under the
-// journal's lock. When it does not fit, a feeder takes over from there.
+// offer hands over the frame or run that begins at a position of the journal,
+// under the journal's lock. When it does not fit, a feeder takes over from there.
 func (c *conn) offer(pos uint64, f outbox.Frame) {
-	if c.behind {
+	behind := c.front.journal.behind
+	if _, fed := behind[c]; fed {
 		return
 	}
 	if err := c.ws.Outbox().Push(f); !errors.Is(err, outbox.ErrFull) {
 		return
 	}
-	c.behind = true
+	behind[c] = pos
 	c.feeding.Add(1)
 	go c.feed(pos)
 }
@@ -202,7 +211,7 @@ func (c *conn) feed(pos uint64) {
 // is nothing more to do.
 func (c *conn) drain(pos uint64) (next uint64, done bool) {
 	for {
-		f, at, ok := c.front.journal.pending(c, pos, func() { c.behind = false })
+		f, at, ok := c.front.journal.pending(c, pos)
 		if !ok {
 			c.tooSlow()
 			return pos, true

@@ -16,14 +16,17 @@ type journal struct {
 	reserve func(seq uint64) // asked to put a higher mark on disk; must not block
 
 	mu      sync.Mutex
-	seq     uint64 // of the newest action
-	mark    uint64 // numbers up to here are reserved
-	asked   uint64 // the newest mark asked for
-	ring    []entry
-	first   uint64 // position of the oldest kept entry
-	next    uint64 // position of the next entry
+	seq     uint64  // of the newest action
+	mark    uint64  // numbers up to here are reserved
+	asked   uint64  // the newest mark asked for
+	ring    []entry // its length is a power of two
+	first   uint64  // position of the oldest kept entry
+	next    uint64  // position of the next entry
 	bytes   int
 	evicted uint64 // seq of the newest action that is kept no more
+	// behind are the connections that are held or fed from the ring, and from
+	// which position on.
+	behind map[*conn]uint64
 }
 
 // entry is one frame: an action, or a notification, which is never replayed.
@@ -55,14 +58,14 @@ type sub struct {
 
 func newJournal(seq uint64, reserve func(uint64)) *journal {
 	return &journal{seq: seq, mark: seq + seqBlock, asked: seq + seqBlock, evicted: seq, reserve: reserve,
-		ring: make([]entry, journalFrames)}
+		ring: make([]entry, journalFrames), behind: map[*conn]uint64{}}
 }
 
 // open makes a channel whose history begins now.
 func (j *journal) open(uri string) *channel {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq, tape: outbox.Tape{Framing: ws.AppendText}}
+	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq, tape: outbox.Tape{Header: ws.TextHeader}}
 }
 
 // now is the newest sequence number and the position of what comes next.
@@ -82,6 +85,7 @@ func (j *journal) reserved(mark uint64) {
 const (
 	actionHead = `{"jsonrpc":"2.0","method":"action","params":`
 	seqRoom    = 24 // the digits of a sequence number and the braces after it
+	textRoom   = 64 // what follows a text, and its quotes
 )
 
 // head begins the frame of an action: everything before the action itself.
@@ -131,13 +135,55 @@ func (j *journal) publish(ch *channel, b []byte, o *origin) {
 	if ch.closed {
 		return
 	}
+	seq := j.number()
+	b = append(strconv.AppendUint(b, seq, 10), end...)
+	j.add(entry{ch: ch, seq: seq, frame: ch.tape.Add(b), action: true})
+}
+
+// texts numbers actions of one channel that differ in a text alone, and hands
+// them on together. Each is the head, the text as a JSON string and a brace.
+func (j *journal) texts(ch *channel, head []byte, texts []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if ch.closed {
+		return
+	}
+	var run outbox.Run
+	from := j.next
+	for _, text := range texts {
+		seq := j.number()
+		b := append(ch.tape.Begin(len(head)+len(text)+len(text)/8+textRoom), head...)
+		b = append(appendString(b, text), `},"serverSeq":`...)
+		f := ch.tape.End(append(strconv.AppendUint(b, seq, 10), closing...))
+		if longer, ok := run.Join(f); ok {
+			run = longer
+		} else {
+			ch.offer(from, run)
+			run, from = outbox.Run(f), j.next
+		}
+		j.keep(entry{ch: ch, seq: seq, frame: f, action: true})
+	}
+	ch.offer(from, run)
+}
+
+// offer hands the run that begins at a position to everyone on the channel.
+func (ch *channel) offer(from uint64, run outbox.Run) {
+	if len(run) == 0 {
+		return
+	}
+	for _, s := range ch.subs {
+		s.conn.offer(from, outbox.Frame(run))
+	}
+}
+
+// number gives the next action its number.
+func (j *journal) number() uint64 {
 	j.seq++
 	if j.seq+seqBlock/2 > j.asked {
 		j.asked += seqBlock
 		j.reserve(j.asked)
 	}
-	b = append(strconv.AppendUint(b, j.seq, 10), end...)
-	j.add(entry{ch: ch, seq: j.seq, frame: ch.tape.Add(b), action: true})
+	return j.seq
 }
 
 // notify hands a notification to everyone on a channel but some.
@@ -157,9 +203,28 @@ func (j *journal) whisper(c *conn, b, end []byte) {
 	j.add(entry{seq: j.seq, frame: ws.Text(b), only: c})
 }
 
+// add keeps an entry and hands it on.
 func (j *journal) add(e entry) {
-	for j.next-j.first == uint64(len(j.ring)) || j.bytes > journalBytes && j.next > j.first {
-		old := &j.ring[j.first%uint64(len(j.ring))]
+	pos := j.next
+	j.keep(e)
+	if e.only != nil {
+		e.only.offer(pos, e.frame)
+		return
+	}
+	for _, s := range e.ch.subs {
+		if _, other := e.except[s.conn]; !other {
+			s.conn.offer(pos, e.frame)
+		}
+	}
+}
+
+// keep evicts what need not be kept any more and adds an entry.
+func (j *journal) keep(e entry) {
+	for kept := j.next - j.first; kept > 0 && (kept >= journalFrames || j.bytes > journalBytes); kept = j.next - j.first {
+		if j.needed(j.first) && j.bytes+int(kept)*entryCost <= journalBehind {
+			break
+		}
+		old := &j.ring[j.first&uint64(len(j.ring)-1)]
 		j.bytes -= len(old.frame)
 		if old.action {
 			j.evicted = old.seq
@@ -167,18 +232,41 @@ func (j *journal) add(e entry) {
 		*old = entry{}
 		j.first++
 	}
-	j.ring[j.next%uint64(len(j.ring))] = e
+	switch kept := j.next - j.first; {
+	case kept == uint64(len(j.ring)):
+		j.resize(2 * len(j.ring))
+	case len(j.ring) > journalFrames && kept < uint64(len(j.ring)/4):
+		j.resize(len(j.ring) / 2)
+	}
+	j.ring[j.next&uint64(len(j.ring)-1)] = e
 	j.next++
 	j.bytes += len(e.frame)
-	if e.only != nil {
-		e.only.offer(j.next-1, e.frame)
-		return
+}
+
+// resize moves the ring; its length is a power of two.
+func (j *journal) resize(n int) {
+	ring := make([]entry, n)
+	for p := j.first; p < j.next; p++ {
+		ring[p&uint64(n-1)] = j.ring[p&uint64(len(j.ring)-1)]
 	}
-	for _, s := range e.ch.subs {
-		if _, other := e.except[s.conn]; !other {
-			s.conn.offer(j.next-1, e.frame)
+	j.ring = ring
+}
+
+// needed reports whether a connection is fed from a position or before it.
+func (j *journal) needed(pos uint64) bool {
+	for _, at := range j.behind {
+		if at <= pos {
+			return true
 		}
 	}
+	return false
+}
+
+// leave forgets the position of a connection that ended.
+func (j *journal) leave(c *conn) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.behind, c)
 }
 
 // hold keeps everything from a connection until join, so that an answer goes
@@ -187,10 +275,10 @@ func (j *journal) add(e entry) {
 func (j *journal) hold(c *conn) (pos uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if c.behind {
+	if _, behind := j.behind[c]; behind {
 		return 0, false
 	}
-	c.behind = true
+	j.behind[c] = j.next
 	return j.next, true
 }
 
@@ -255,7 +343,7 @@ func (j *journal) replay(chs map[*channel]bool, after uint64) (actions []json.Ra
 	}
 	actions = []json.RawMessage{}
 	for p := j.first; p < j.next; p++ {
-		e := &j.ring[p%uint64(len(j.ring))]
+		e := &j.ring[p&uint64(len(j.ring)-1)]
 		if e.action && e.seq > after && chs[e.ch] {
 			actions = append(actions, envelope(e.frame))
 		}
@@ -265,16 +353,16 @@ func (j *journal) replay(chs map[*channel]bool, after uint64) (actions []json.Ra
 
 // pending returns the next frame for a connection at or after a position, and
 // where to go on. ok is false when the journal no longer reaches back to it;
-// a nil frame means that the connection is in step again, and calls sync under
-// the lock.
-func (j *journal) pending(c *conn, pos uint64, sync func()) (f outbox.Frame, at uint64, ok bool) {
+// a nil frame means that the connection is in step again.
+func (j *journal) pending(c *conn, pos uint64) (f outbox.Frame, at uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if pos < j.first {
 		return nil, pos, false
 	}
+	j.behind[c] = pos
 	for ; pos < j.next; pos++ {
-		e := &j.ring[pos%uint64(len(j.ring))]
+		e := &j.ring[pos&uint64(len(j.ring)-1)]
 		if e.only == c {
 			return e.frame, pos, true
 		}
@@ -287,6 +375,6 @@ func (j *journal) pending(c *conn, pos uint64, sync func()) (f outbox.Frame, at 
 			}
 		}
 	}
-	sync()
+	delete(j.behind, c)
 	return nil, pos, true
 }

@@ -18,8 +18,13 @@ const (
 
 	// journalFrames and journalBytes bound what is kept for replay: the
 	// newest actions of the whole host.
-	journalFrames = 16384
+	journalFrames = 16384 // a power of two
 	journalBytes  = 32 << 20
+	// journalBehind is what it may grow to, in bytes, while a connection that
+	// still takes bytes is behind; one that takes none is closed after the write
+	// timeout. entryCost is charged for each frame: its slot in the ring.
+	journalBehind = 64 << 20
+	entryCost     = 128
 	// seqBlock is how many sequence numbers are reserved on disk at once, so
 	// that numbers never go back when the gateway starts again.
 	seqBlock = 1 << 20

@@ -45,6 +45,7 @@ type live struct {
 	waiting        int // in expect
 	gone           bool
 	moved          chan struct{} // closed when more was said; nil while nobody waits
+	pieces         []string      // of texts, used again
 }
 
 // stream is one channel of the session in one spelling.
@@ -208,9 +209,7 @@ func (l *live) follow(ctx context.Context) error {
 			return err
 		}
 		l.mu.Lock()
-		for _, e := range events {
-			l.apply(e)
-		}
+		l.applyAll(events)
 		l.wake()
 		l.mu.Unlock()
 	}
@@ -331,10 +330,39 @@ func (l *live) take(key string) *origin {
 	return nil
 }
 
+// applyAll folds events and says what follows from them; consecutive texts of
+// one part go out together.
+func (l *live) applyAll(events []*event.Event) {
+	for len(events) > 0 {
+		n := sameText(events)
+		if n > 0 {
+			l.texts(events[:n])
+		} else {
+			l.apply(events[0])
+			n = 1
+		}
+		events = events[n:]
+	}
+}
+
+// sameText counts the events at the beginning that add to one part's text.
+func sameText(events []*event.Event) (n int) {
+	var first *event.PartDelta
+	for n < len(events) {
+		d, ok := events[n].Body.(*event.PartDelta)
+		if !ok || d.Field != event.FieldText || first != nil && d.Part != first.Part {
+			break
+		}
+		first = d
+		n++
+	}
+	return n
+}
+
 // apply folds an event and says what follows from it.
 func (l *live) apply(e *event.Event) {
 	if d, ok := e.Body.(*event.PartDelta); ok {
-		l.delta(e, d)
+		l.toolDelta(e, d)
 		return
 	}
 	l.before(e)

@@ -8,32 +8,32 @@ import (
 	"github.com/polyhost/polyhost/core/state"
 )
 
-// delta is the hot path: one append to the fold, one frame for each spelling.
-func (l *live) delta(e *event.Event, d *event.PartDelta) {
-	if d.Field != event.FieldText {
-		l.toolDelta(e, d)
-		return
+// texts is the hot path: deltas of one part's text, one frame each for each
+// spelling.
+func (l *live) texts(events []*event.Event) {
+	for _, e := range events {
+		if err := l.st.Apply(e); err != nil {
+			l.front.log.Error("An event does not follow", "session", l.id.String(), "err", err)
+			continue
+		}
+		l.pieces = append(l.pieces, e.Body.(*event.PartDelta).Text)
 	}
-	if err := l.st.Apply(e); err != nil {
-		l.front.log.Error("An event does not follow", "session", l.id.String(), "err", err)
-		return
-	}
+	e, part := events[0], events[0].Body.(*event.PartDelta).Part
 	for _, s := range l.open {
 		if s.chat != e.Chat {
 			continue
 		}
-		head := s.heads[d.Part]
+		head := s.heads[part]
 		if head == nil {
-			if head = l.deltaHead(s, e, d.Part); head == nil {
+			if head = l.deltaHead(s, e, part); head == nil {
 				continue
 			}
-			s.heads[d.Part] = head
+			s.heads[part] = head
 		}
-		b := make([]byte, 0, len(head)+len(d.Text)+len(d.Text)/8+64+seqRoom)
-		b = appendString(append(b, head...), d.Text)
-		b = append(b, `},"serverSeq":`...)
-		l.front.journal.publish(s.ch, b, nil)
+		l.front.journal.texts(s.ch, head, l.pieces)
 	}
+	clear(l.pieces)
+	l.pieces = l.pieces[:0]
 }
 
 // deltaHead is everything of a delta's frame before its text.

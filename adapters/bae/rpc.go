@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/jsonx"
@@ -227,11 +228,7 @@ func (f *Front) stream(w http.ResponseWriter, r *http.Request, run func(context.
 		f.writeError(w, refuse("unavailable", "the gateway is stopping"))
 		return
 	}
-	defer f.streams.Done()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	stop := context.AfterFunc(f.draining, cancel)
-	defer stop()
+	ctx, cancel := context.WithCancel(f.draining)
 	d := &feed{out: outbox.New(0)}
 	done := make(chan struct{})
 	go func() {
@@ -239,15 +236,17 @@ func (f *Front) stream(w http.ResponseWriter, r *http.Request, run func(context.
 		run(ctx, d)
 		d.out.Close(errWritten)
 	}()
-	err := ndjson.Serve(w, r, ndjson.Options{WriteTimeout: writeTimeout}, d.out)
-	cancel()
-	<-done
-	for _, f := range d.done {
-		f()
-	}
-	if !errors.Is(err, errWritten) && r.Context().Err() == nil {
-		f.log.Info("A BAE stream was cut off", "err", err)
-	}
+	ndjson.Serve(w, r, ndjson.Options{WriteTimeout: writeTimeout}, d.out, func(err error) {
+		defer f.streams.Done()
+		cancel()
+		<-done
+		for _, f := range d.done {
+			f()
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			f.log.Info("A BAE stream was cut off, its peer takes no bytes", "err", err)
+		}
+	})
 }
 
 // within is a context for what must be done though its client has gone.

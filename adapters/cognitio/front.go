@@ -26,6 +26,7 @@ const passwordFile = "cognitio.password"
 type server struct {
 	deps     front.Deps
 	host     *host.Host
+	lives    *host.LiveWatch
 	log      *slog.Logger
 	password string
 	// bodyWithin is how long a request's body may take.
@@ -56,6 +57,7 @@ func New(d front.Deps) (front.Front, error) {
 	for _, sum := range f.host.List(everySession) {
 		f.announced[sum.Info.ID] = true
 	}
+	f.lives = d.Host.WatchLive()
 	return f, nil
 }
 
@@ -83,7 +85,7 @@ func (f *server) Run(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { f.watch(ctx) })
-	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection {
+	err := front.Project(ctx, f.lives, func(s *host.Session, st *state.State) front.Projection {
 		if sum, ok := f.host.Summary(s.ID()); ok && !sum.Private {
 			f.created(chatOf(st, st.DefaultChat()), f.originOf(&st.Info))
 		}

@@ -24,6 +24,10 @@ const (
 	// streamQueue is how many bytes wait for one stream's client before it is
 	// fed from its topic instead.
 	streamQueue = 4 << 20
+	// retainBehind is what a stream's topic may keep in bytes while a client
+	// that still takes bytes is behind; one that takes none is gone after
+	// streamWrite.
+	retainBehind = 32 << 20
 	// pacifyEvery is the pause after which a waiting POST message sends a
 	// blank, so that clients with a body timeout (300 s is common) stay.
 	pacifyEvery = 30 * time.Second

@@ -161,7 +161,7 @@ func (p *projection) delta(e *event.Event, d *event.PartDelta, st *state.State) 
 	}
 	if d.Field == event.FieldText {
 		if p.f.streams.heard() {
-			p.f.streams.publish(p.from, p.f.delta(lp.middle, d.Text))
+			p.unsent = append(p.unsent, p.f.delta(lp.middle, d.Text))
 		}
 		return
 	}

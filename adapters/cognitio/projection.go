@@ -8,6 +8,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // projection turns the events of one live session into frames.
@@ -22,6 +23,7 @@ type projection struct {
 	asked map[id.ID]ask
 	// waiting are the names of queued messages: a removal does not say them.
 	waiting map[id.ID]string
+	unsent  []outbox.Frame // of the deltas under way
 	timer   *time.Timer
 	armed   bool // the timer will fire
 	closed  bool
@@ -108,14 +110,21 @@ func (t *liveTurn) add(p *event.Part) (closed *step) {
 	return closed
 }
 
-// Project tells everybody who listens of an event.
+// Deltas tells everybody who listens of pieces of text and output. Pieces of
+// text go out together.
+func (p *projection) Deltas(events []*event.Event, st *state.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range events {
+		p.delta(e, e.Body.(*event.PartDelta), st)
+	}
+	p.flush()
+}
+
+// Project tells everybody who listens of any other event.
 func (p *projection) Project(e *event.Event, st *state.State) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if d, ok := e.Body.(*event.PartDelta); ok {
-		p.delta(e, d, st)
-		return
-	}
 	if p.about(e, st) {
 		return
 	}
@@ -207,7 +216,19 @@ func (p *projection) Close() {
 	}
 }
 
-func (p *projection) send(kind string, properties any) { p.f.send(p.from, kind, properties) }
+func (p *projection) send(kind string, properties any) {
+	p.flush()
+	p.f.send(p.from, kind, properties)
+}
+
+// flush sends the pieces of text that were gathered.
+func (p *projection) flush() {
+	if len(p.unsent) > 0 {
+		p.f.streams.publish(p.from, p.unsent...)
+		clear(p.unsent)
+		p.unsent = p.unsent[:0]
+	}
+}
 
 // updated shows a chat's session anew.
 func (p *projection) updated(st *state.State, chat *state.Chat) {

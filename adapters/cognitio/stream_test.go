@@ -226,7 +226,7 @@ func BenchmarkDeltaToOneStream(b *testing.B) {
 	e := &event.Event{Chat: turn, Turn: turn, Body: &event.PartDelta{Part: part, Text: "some words of text "}}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		p.Project(e, nil)
+		p.Deltas([]*event.Event{e}, nil)
 		if n%256 == 0 {
 			out.Take()
 		}

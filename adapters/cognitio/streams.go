@@ -40,8 +40,11 @@ var everywhere = &origin{envelope: []byte(frameHead + `{"payload":`)}
 
 // global wraps a frame for the global stream.
 func (o *origin) global(frame outbox.Frame) outbox.Frame {
+	return o.appendGlobal(make([]byte, 0, len(o.envelope)+len(frame)), frame)
+}
+
+func (o *origin) appendGlobal(b []byte, frame outbox.Frame) []byte {
 	event := frame[len(frameHead) : len(frame)-len(frameTail)]
-	b := make([]byte, 0, len(o.envelope)+len(event)+4)
 	return append(append(append(b, o.envelope...), event...), "}"+frameTail...)
 }
 
@@ -69,6 +72,7 @@ type streams struct {
 
 type listened struct {
 	*fanout.Topic
+	tape    outbox.Tape
 	readers int
 }
 
@@ -79,33 +83,44 @@ func newStreams() *streams {
 // heard reports whether anybody listens at all.
 func (s *streams) heard() bool { return s.count.Load() > 0 }
 
-// publish sends a frame to the streams of its origin. It never waits.
-func (s *streams) publish(from *origin, frame outbox.Frame) {
+// publish sends frames to the streams of their origin. It never waits.
+func (s *streams) publish(from *origin, frames ...outbox.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.topics) == 0 {
 		return
 	}
-	s.pos++
 	if t := s.topics[channel{global: true}]; t != nil {
-		t.Publish(s.pos, from.global(frame))
+		for i, f := range frames {
+			b := t.tape.Begin(len(from.envelope) + len(f))
+			t.Add(s.pos+uint64(i)+1, t.tape.End(from.appendGlobal(b, f)))
+		}
+		t.Flush()
 	}
 	if t := s.topics[channel{}]; t != nil {
-		t.Publish(s.pos, frame)
+		t.send(s.pos, frames)
 	}
 	if from == everywhere {
 		for c, t := range s.topics {
 			if !c.global && c.dir != "" {
-				t.Publish(s.pos, frame)
+				t.send(s.pos, frames)
 			}
 		}
-		return
 	}
 	for i, dir := range from.dirs {
 		if t := s.topics[channel{dir: dir}]; t != nil && !slices.Contains(from.dirs[:i], dir) {
-			t.Publish(s.pos, frame)
+			t.send(s.pos, frames)
 		}
 	}
+	s.pos += uint64(len(frames))
+}
+
+// send publishes frames at the positions after the given one.
+func (t *listened) send(after uint64, frames []outbox.Frame) {
+	for i, f := range frames {
+		t.Add(after+uint64(i)+1, t.tape.Add(f))
+	}
+	t.Flush()
 }
 
 // listen gives a connection the frames from now on. The caller calls the
@@ -119,7 +134,7 @@ func (s *streams) listen(c channel, out *outbox.Outbox) (leave func(), ok bool) 
 	}
 	t := s.topics[c]
 	if t == nil {
-		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{}, nil)}
+		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{Behind: retainBehind})}
 		s.topics[c] = t
 		s.count.Add(1)
 	}
@@ -159,17 +174,19 @@ func (f *server) stream(w http.ResponseWriter, r *http.Request, c channel) {
 		f.writeError(w, &apiError{status: http.StatusServiceUnavailable, name: "UnavailableError", message: errStopping.Error()})
 		return
 	}
-	defer leave()
 	hello, err := f.event("server.connected", struct{}{})
 	if err != nil {
 		f.log.Error("greeting could not be encoded", "err", err)
+		leave()
 		return
 	}
 	if c.global {
 		hello = everywhere.global(hello)
 	}
-	err = sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: f.streams.patience}, out)
-	f.log.Debug("stream ended", "global", c.global, "directory", c.dir, "err", err)
+	sse.Serve(w, r, sse.Options{HeartbeatEvery: heartbeatEvery, Opening: hello, WriteTimeout: f.streams.patience}, out, func(err error) {
+		leave()
+		f.log.Debug("stream ended", "global", c.global, "directory", c.dir, "err", err)
+	})
 }
 
 func (f *server) eventStream(w http.ResponseWriter, r *http.Request) {

@@ -56,10 +56,20 @@ func (c *Client) Sessions(ctx context.Context, all bool) ([]Session, error) {
 	return list, c.get(ctx, "/api/sessions?all="+strconv.FormatBool(all), &list)
 }
 
+// Memory has the gateway free what it does not use, and asks what is left.
+func (c *Client) Memory(ctx context.Context) (Memory, error) {
+	var m Memory
+	return m, c.ask(ctx, http.MethodPost, "/api/gc", &m)
+}
+
 func (c *Client) get(ctx context.Context, path string, into any) error {
+	return c.ask(ctx, http.MethodGet, path, into)
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.at.URL+path, nil)
+	r, err := http.NewRequestWithContext(ctx, method, c.at.URL+path, nil)
 	if err != nil {
 		return fmt.Errorf("ask the gateway: %w", err)
 	}

@@ -101,6 +101,7 @@ func (c *Console) routes() http.Handler {
 	guarded.HandleFunc("GET /metrics", c.metrics)
 	guarded.HandleFunc("GET /api/status", c.status)
 	guarded.HandleFunc("GET /api/sessions", c.sessions)
+	guarded.HandleFunc("POST /api/gc", c.collect)
 	guarded.HandleFunc("GET /api/sessions/{id}/events", c.events)
 	guarded.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing here")

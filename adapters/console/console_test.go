@@ -1,10 +1,12 @@
 package console_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,6 +94,11 @@ type cutting struct {
 
 func (c *cutting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
+// Hijack keeps the stream where its writes are counted.
+func (c *cutting) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
+
 func (c *cutting) Write(b []byte) (int, error) {
 	if c.left--; c.left < 0 {
 		panic(http.ErrAbortHandler)
@@ -159,5 +166,17 @@ func TestALargeEventArrivesWhole(t *testing.T) {
 	}
 	if largest < 1_000_000 {
 		t.Errorf("the largest event has %d bytes", largest)
+	}
+}
+
+func TestTheGatewaySaysWhatMemoryItHolds(t *testing.T) {
+	t.Parallel()
+	_, c := open(t, func(h http.Handler) http.Handler { return h })
+	m, err := c.Memory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Objects == 0 || m.Stacks == 0 || m.Goroutines == 0 || m.Total < m.Objects+m.Stacks {
+		t.Errorf("the memory: %+v", m)
 	}
 }

@@ -39,9 +39,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ctx, cancel := listen.StreamContext(r)
-	defer cancel()
-	s, err := c.deps.Host.Session(ctx, sid)
+	s, err := c.deps.Host.Session(r.Context(), sid)
 	if err != nil {
 		c.failWith(w, err)
 		return
@@ -58,12 +56,14 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := outbox.New(0)
+	ctx, cancel := listen.StreamContext(r)
 	var wg sync.WaitGroup
 	wg.Go(func() { out.Close(pump(ctx, s, after, upto, out)) })
-	err = sse.Serve(w, r.WithContext(ctx), sse.Options{}, out)
-	c.deps.Log.Debug("A stream of the console ended", "session", sid.String(), "reason", err)
-	cancel()
-	wg.Wait()
+	sse.Serve(w, r, sse.Options{}, out, func(err error) {
+		cancel()
+		wg.Wait()
+		c.deps.Log.Debug("A stream of the console ended", "session", sid.String(), "reason", err)
+	})
 }
 
 // pump encodes events into the outbox until event upto, 0 being without end,

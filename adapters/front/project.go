@@ -14,7 +14,10 @@ import (
 
 // Projection turns the events of one session into a front's frames.
 type Projection interface {
-	// Project is called for each event in order, with the state after it. The
+	// Deltas is called for consecutive event.PartDelta events, with the state
+	// after the last of them: they go to the connections together.
+	Deltas(events []*event.Event, st *state.State)
+	// Project is called for each other event, with the state after it. The
 	// state holds running turns only; it must not be kept.
 	Project(e *event.Event, st *state.State)
 	// Close: the session left memory or was deleted. It may come back, with
@@ -23,10 +26,11 @@ type Projection interface {
 }
 
 // Project runs one projection for every session that is or comes into memory,
-// until ctx ends. open is called with the session and its state at the
-// position from which events follow; a nil projection passes the session by.
-func Project(ctx context.Context, h *host.Host, open func(*host.Session, *state.State) Projection) error {
-	w := h.WatchLive()
+// until ctx ends, and closes the watch. The watch begins before the front has
+// clients: of a session that is met in the middle, they would miss the
+// beginning. open is called with the session and its state at the position
+// from which events follow; a nil projection passes the session by.
+func Project(ctx context.Context, w *host.LiveWatch, open func(*host.Session, *state.State) Projection) error {
 	defer w.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -61,11 +65,38 @@ func run(ctx context.Context, sub *hub.Subscription, p Projection, st *state.Sta
 		if err != nil {
 			return
 		}
-		for _, e := range events {
-			if st.Apply(e) != nil {
-				return // the state would be wrong from here on; a new projection follows the next opening
-			}
-			p.Project(e, st)
+		if !project(events, p, st) {
+			return // the state would be wrong from here on; a new projection follows the next opening
 		}
 	}
+}
+
+// project reports false when an event does not follow.
+func project(events []*event.Event, p Projection, st *state.State) bool {
+	deltas := 0 // of events are applied and not handed over
+	hand := func() {
+		if deltas > 0 {
+			p.Deltas(events[:deltas], st)
+			events, deltas = events[deltas:], 0
+		}
+	}
+	for len(events) > deltas {
+		e := events[deltas]
+		_, delta := e.Body.(*event.PartDelta)
+		if !delta {
+			hand()
+		}
+		if st.Apply(e) != nil {
+			hand()
+			return false
+		}
+		if delta {
+			deltas++
+			continue
+		}
+		p.Project(e, st)
+		events = events[1:]
+	}
+	hand()
+	return true
 }

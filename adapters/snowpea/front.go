@@ -19,9 +19,9 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
-	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -32,6 +32,7 @@ const frontName = "snowpea"
 type Front struct {
 	deps     front.Deps
 	host     *host.Host
+	lives    *host.LiveWatch
 	log      *slog.Logger
 	token    string
 	started  time.Time
@@ -72,6 +73,7 @@ func New(d front.Deps) (front.Front, error) {
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.keeper = newKeeper(d.Host.KV(frontName), f.log)
 	f.asks = newAsks(f)
+	f.lives = d.Host.WatchLive()
 	return f, nil
 }
 
@@ -135,7 +137,7 @@ func (f *Front) Run(ctx context.Context) error {
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { f.keeper.run(keep) })
-	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection {
+	err := front.Project(ctx, f.lives, func(s *host.Session, st *state.State) front.Projection {
 		p, err := f.open(ctx, s, st)
 		if err != nil {
 			f.log.Error("A session cannot be shown on this front", "session", s.ID().String(), "err", err)
@@ -244,7 +246,7 @@ func (f *Front) track(session id.ID) *track {
 	defer f.mu.Unlock()
 	t := f.tracks[session]
 	if t == nil {
-		t = &track{front: f, id: session, topics: map[id.ID]*fanout.Topic{}, origins: map[id.ID]*conn{},
+		t = &track{front: f, id: session, topics: map[id.ID]*stream{}, origins: map[id.ID]*conn{},
 			subs: map[*sub]struct{}{}, waiting: map[*sub]struct{}{}, notices: map[id.ID][]string{}, system: map[id.ID]time.Time{}, keys: map[string]bool{}}
 		f.tracks[session] = t
 	}
@@ -309,10 +311,10 @@ func (f *Front) serveWS(w http.ResponseWriter, r *http.Request) {
 	}
 	f.wg.Add(1)
 	f.mu.Unlock()
-	defer f.wg.Done()
 	socket, err := ws.Upgrade(w, r, ws.Options{ReadLimit: handshakeLimit, OutboxLimit: outboxLimit, Binary: ws.AsText, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A WebSocket handshake failed", "peer", r.RemoteAddr, "err", err)
+		f.wg.Done()
 		return
 	}
 	c := newConn(f, socket)
@@ -322,7 +324,10 @@ func (f *Front) serveWS(w http.ResponseWriter, r *http.Request) {
 		socket.Close(ws.CloseGoingAway, "shutting down")
 	}
 	f.mu.Unlock()
-	c.serve(f.ctx)
+	listen.Detach(r, func(context.Context) {
+		defer f.wg.Done()
+		c.serve(f.ctx)
+	})
 }
 
 func (f *Front) removeConn(c *conn) {

@@ -72,7 +72,7 @@ func (s *sub) release() {
 }
 
 // attach begins after an event. It does not wait.
-func (s *sub) attach(topic *fanout.Topic, after uint64) {
+func (s *sub) attach(topic *stream, after uint64) {
 	a := topic.Attach(s, fanout.AttachOptions{After: after, OnGap: func(pos uint64) { s.catchUp(nil, pos) }})
 	s.attachment.Store(a)
 	if s.gone.Load() {

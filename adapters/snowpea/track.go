@@ -11,6 +11,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -25,7 +26,8 @@ type track struct {
 	session *host.Session // nil while the session is not in memory
 	now     *projection   // of session
 	fold    *fold
-	topics  map[id.ID]*fanout.Topic
+	topics  map[id.ID]*stream
+	unsent  *stream // has messages that are not handed on; nil while mu is free
 	origins map[id.ID]*conn
 	// toolHost is the connection whose tools the session was offered.
 	toolHost *conn
@@ -67,7 +69,7 @@ func (f *Front) open(ctx context.Context, s *host.Session, st *state.State) (*pr
 	t.session, t.now, t.fold, t.marked = s, p, x, x.Seq
 	for chat, c := range x.Chats {
 		if t.topics[chat] == nil {
-			t.topics[chat] = fanout.NewTopic(c.Seq, retain, ws.AppendText)
+			t.topics[chat] = newStream(c.Seq)
 		}
 	}
 	for s := range t.waiting {
@@ -82,16 +84,49 @@ func (f *Front) open(ctx context.Context, s *host.Session, st *state.State) (*pr
 	return p, nil
 }
 
-var retain = fanout.Retain{Frames: retainFrames, Bytes: retainBytes}
+// stream is the topic of one chat. Its tape belongs to the track's mu.
+type stream struct {
+	*fanout.Topic
+	tape outbox.Tape
+}
 
-// publish hands a message to the chat's topic; the caller holds mu.
+func newStream(after uint64) *stream {
+	return &stream{Topic: fanout.NewTopic(after, fanout.Retain{Frames: retainFrames, Bytes: retainBytes}),
+		tape: outbox.Tape{Header: ws.TextHeader}}
+}
+
+// publish adds a message to the chat's topic, for flush to hand on; the caller
+// holds mu.
 func (t *track) publish(chat id.ID, seq uint64, message []byte) {
-	topic := t.topics[chat]
-	if topic == nil {
-		topic = fanout.NewTopic(seq-1, retain, ws.AppendText)
-		t.topics[chat] = topic
+	s := t.topics[chat]
+	if s == nil {
+		s = newStream(seq - 1)
+		t.topics[chat] = s
 	}
-	topic.Publish(seq, message)
+	if t.unsent != s {
+		t.flush()
+	}
+	s.Add(seq, s.tape.Add(message))
+	t.unsent = s
+}
+
+// flush hands on what was published; the caller holds mu and calls it before
+// letting go of it.
+func (t *track) flush() {
+	if t.unsent != nil {
+		t.unsent.Flush()
+		t.unsent = nil
+	}
+}
+
+// Deltas follows deltas; they go out together.
+func (p *projection) Deltas(events []*event.Event, st *state.State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range events {
+		p.follow(e, st)
+	}
+	p.flush()
 }
 
 // Project follows one event.
@@ -99,6 +134,14 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 	t := p.track
 	t.before(e, st)
 	t.mu.Lock()
+	t.follow(e, st)
+	t.flush()
+	t.mu.Unlock()
+	t.after(e, st)
+}
+
+// follow folds an event and keeps the marks; the caller holds mu.
+func (t *track) follow(e *event.Event, st *state.State) {
 	t.fold.apply(e)
 	if _, delta := e.Body.(*event.PartDelta); !delta && !st.Running() {
 		t.front.keeper.put(lastKey(t.id), encodeMark(t.fold))
@@ -107,8 +150,6 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 		t.marked = e.Seq
 		t.front.keeper.put(markKey(t.id, e.Seq), encodeMark(t.fold))
 	}
-	t.mu.Unlock()
-	t.after(e, st)
 }
 
 // before tells every client what the event changes in lists; it goes out ahead
@@ -243,10 +284,10 @@ func (t *track) last(chat id.ID) uint64 {
 }
 
 // topic is the chat's stream; the caller holds mu.
-func (t *track) topic(chat id.ID) *fanout.Topic {
+func (t *track) topic(chat id.ID) *stream {
 	topic := t.topics[chat]
 	if topic == nil {
-		topic = fanout.NewTopic(t.last(chat), retain, ws.AppendText)
+		topic = newStream(t.last(chat))
 		t.topics[chat] = topic
 	}
 	return topic

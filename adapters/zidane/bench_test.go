@@ -29,7 +29,7 @@ func BenchmarkDelta(b *testing.B) {
 			e := &event.Event{At: time.Now(), Turn: turn, Body: &event.PartDelta{Part: part.ID, Text: "a word or two "}}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				p.Project(e, nil)
+				p.Deltas([]*event.Event{e}, nil)
 				if i%64 == 0 {
 					for _, o := range outs {
 						_, _ = o.Take()

@@ -27,6 +27,7 @@ const Name = "zidane"
 type Front struct {
 	deps      front.Deps
 	host      *host.Host
+	lives     *host.LiveWatch
 	log       *slog.Logger
 	kv        host.KV
 	token     string
@@ -80,6 +81,7 @@ func New(d front.Deps) (front.Front, error) {
 	if f.hostName, err = os.Hostname(); err != nil {
 		f.hostName = "localhost"
 	}
+	f.lives = d.Host.WatchLive()
 	return f, nil
 }
 
@@ -127,7 +129,7 @@ func (f *Front) Run(ctx context.Context) error {
 	wg.Go(func() { f.presence.run(ctx, f.signals) })
 	wg.Go(func() { f.drafts.run(ctx) })
 	wg.Go(func() { f.usage.run(ctx) })
-	err := front.Project(ctx, f.host, func(s *host.Session, st *state.State) front.Projection { return f.open(s.ID(), st) })
+	err := front.Project(ctx, f.lives, func(s *host.Session, st *state.State) front.Projection { return f.open(s.ID(), st) })
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("zidane: %w", err)
 	}

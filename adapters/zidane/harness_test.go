@@ -39,6 +39,7 @@ type gateway struct {
 	front *Front
 	url   string // http://127.0.0.1:port
 	stop  func()
+	early func() // runs when clients are served and the front does not run yet
 }
 
 // newGateway starts one; stop, or the end of the test, ends it.
@@ -73,6 +74,9 @@ func (g *gateway) start() {
 	g.url = server.URL
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
+	if g.early != nil {
+		g.early()
+	}
 	go func() { ran <- g.front.Run(ctx) }()
 	stopped := false
 	g.stop = func() {

@@ -1,12 +1,14 @@
 package zidane
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/transports/guard"
+	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -59,14 +61,17 @@ func (f *Front) upgrade(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusServiceUnavailable, "Service Unavailable")
 		return
 	}
-	defer f.wg.Done()
 	socket, err := ws.Upgrade(w, r, ws.Options{ReadLimit: readLimitBefore, PingEvery: pingEvery,
 		Subprotocols: []string{subprotocol}, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A WebSocket upgrade failed", "err", err)
+		f.wg.Done()
 		return
 	}
-	f.serve(r.Context(), socket)
+	listen.Detach(r, func(ctx context.Context) {
+		defer f.wg.Done()
+		f.serve(ctx, socket)
+	})
 }
 
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, status int, why *guard.Refusal, body string) {

@@ -117,12 +117,8 @@ func (p *projection) announce(st *state.State) bool {
 	return true
 }
 
-// Project sends what an event means. st is the state after it.
+// Project sends what any other event means. st is the state after it.
 func (p *projection) Project(e *event.Event, st *state.State) {
-	if d, ok := e.Body.(*event.PartDelta); ok {
-		p.delta(e, d)
-		return
-	}
 	if _, ok := e.Body.(*event.SessionCreated); ok || !p.announce(st) {
 		p.announce(st)
 		return
@@ -257,7 +253,7 @@ func (p *projection) startPart(e *event.Event, st *state.State, r *run, part *ev
 		o := p.openPart(st, e.Chat, e.Turn, part)
 		if o.speech && part.Text.Len() > 0 {
 			o.sent = 0
-			p.piece(o, e, part.Text.String(), o.suffix)
+			p.whole(o, e, part.Text.String())
 		}
 		if part.Ended() {
 			delete(p.parts, part.ID)
@@ -298,7 +294,19 @@ func (p *projection) openPart(st *state.State, chat, turn id.ID, part *event.Par
 	return o
 }
 
-// delta is the hot path: one frame, one allocation.
+// Deltas sends pieces of text and output, all of them together.
+func (p *projection) Deltas(events []*event.Event, _ *state.State) {
+	s := p.f.signals
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range events {
+		p.delta(e, e.Body.(*event.PartDelta))
+	}
+	s.topic.Flush()
+}
+
+// delta is the hot path: one frame, made where it stays. The caller holds the
+// lock of the signals and flushes the topic.
 func (p *projection) delta(e *event.Event, d *event.PartDelta) {
 	o := p.hot
 	if o == nil || o.id != d.Part {
@@ -315,6 +323,15 @@ func (p *projection) delta(e *event.Event, d *event.PartDelta) {
 	}
 }
 
+// whole is a piece on its own.
+func (p *projection) whole(o *openPart, e *event.Event, text string) {
+	s := p.f.signals
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.piece(o, e, text, o.suffix)
+	s.topic.Flush()
+}
+
 func (p *projection) piece(o *openPart, e *event.Event, text string, suffix []byte) {
 	o.sent += len(text)
 	if r := o.run; r != nil && o.speech {
@@ -324,10 +341,13 @@ func (p *projection) piece(o *openPart, e *event.Event, text string, suffix []by
 			r.first = e.At
 		}
 	}
-	b := make([]byte, 0, len(o.prefix)+len(text)+len(text)/8+len(suffix)+numberRoom+2)
+	st := p.f.signals.of(o.wire)
+	b := st.tape.Begin(len(o.prefix) + len(text) + len(text)/8 + len(suffix) + numberRoom + 2)
+	start := len(b)
 	b = append(b, o.prefix...)
 	b = appendString(b, text)
-	p.f.signals.send(o.wire, e.Seq, append(b, suffix...))
+	b = append(b, suffix...)
+	p.f.signals.add(st, e.Seq, b, len(b)-start)
 }
 
 // endPart closes a text. What the deltas left out is made good.
@@ -337,7 +357,7 @@ func (p *projection) endPart(e *event.Event, b *event.PartEnded) {
 		return
 	}
 	if o.sent < len(b.Text) {
-		p.piece(o, e, b.Text[o.sent:], o.suffix)
+		p.whole(o, e, b.Text[o.sent:])
 	}
 	delete(p.parts, b.Part)
 	p.hot = nil

@@ -30,7 +30,11 @@ func play(t *testing.T, g *gateway, bodies ...event.Body) (got []string) {
 			p = g.front.open(session, st)
 			continue
 		}
-		p.Project(e, st)
+		if _, delta := b.(*event.PartDelta); delta {
+			p.Deltas([]*event.Event{e}, st)
+		} else {
+			p.Project(e, st)
+		}
 	}
 	for _, s := range c.until(session.String(), "run:end") {
 		if ev, ok := s["event"].(map[string]any); ok {

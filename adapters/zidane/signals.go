@@ -7,6 +7,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -34,6 +35,7 @@ type signals struct {
 
 // stream is one session's signals. All fields are guarded by signals.mu.
 type stream struct {
+	tape  outbox.Tape
 	last  uint64 // number of the newest signal
 	log   []kept // a ring; its length is zero or a power of two
 	head  int
@@ -43,12 +45,12 @@ type stream struct {
 	prev, next *stream // in signals.written; nil when the log is empty
 }
 
-// kept is a signal in a log: the frame it was sent in, and where the signal
-// without its number ends.
+// kept is a signal in a log: the message it was sent in, which shares its bytes
+// with the connections, and where the signal without its number ends.
 type kept struct {
-	frame []byte
-	end   int
-	at    uint64 // the sequence number of the event that caused it
+	message []byte
+	end     int
+	at      uint64 // the sequence number of the event that caused it
 }
 
 // logLimits bound what is kept for those who resume.
@@ -60,7 +62,7 @@ type logLimits struct {
 
 func newSignals(epoch string, l logLimits) *signals {
 	s := &signals{epoch: epoch, limit: l, streams: map[id.ID]*stream{},
-		topic: fanout.NewTopic(0, fanout.Retain{Frames: ringFrames, Bytes: ringBytes}, ws.AppendText)}
+		topic: fanout.NewTopic(0, fanout.Retain{Frames: ringFrames, Bytes: ringBytes, Behind: ringBehind})}
 	s.written.prev, s.written.next = &s.written, &s.written
 	return s
 }
@@ -87,19 +89,31 @@ func member(b []byte, name string, value []byte) []byte {
 func (s *signals) send(session id.ID, at uint64, frame []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st := s.of(session)
+	s.add(st, at, append(st.tape.Begin(len(frame)+numberRoom), frame...), len(frame))
+	s.topic.Flush()
+}
+
+// of is a session's stream; the caller holds mu.
+func (s *signals) of(session id.ID) *stream {
 	st := s.streams[session]
 	if st == nil {
-		st = new(stream)
+		st = &stream{tape: outbox.Tape{Header: ws.TextHeader}}
 		s.streams[session] = st
 	}
+	return st
+}
+
+// add numbers a signal that was written to the stream's tape, n bytes and still
+// open. The topic has to be flushed; the caller holds mu.
+func (s *signals) add(st *stream, at uint64, b []byte, n int) {
 	st.last++
-	end := len(frame)
-	frame = append(frame, `,"$seq":`...)
-	frame = strconv.AppendUint(frame, st.last, 10)
-	frame = append(frame, '}', '}')
-	s.keep(st, kept{frame, end, at})
+	b = append(b, `,"$seq":`...)
+	b = strconv.AppendUint(b, st.last, 10)
+	frame := st.tape.End(append(b, '}', '}'))
+	s.keep(st, kept{ws.Payload(frame), n, at})
 	s.pos++
-	s.topic.Publish(s.pos, frame)
+	s.topic.Add(s.pos, frame)
 }
 
 // broadcast hands a signal without a number to everybody.
@@ -108,7 +122,7 @@ func (s *signals) broadcast(frame []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pos++
-	s.topic.Publish(s.pos, frame)
+	s.topic.Publish(s.pos, ws.Text(frame))
 }
 
 // known reports whether a session had a signal in this process.
@@ -208,7 +222,7 @@ func (s *signals) resume(session id.ID, epoch string, after uint64) json.RawMess
 		b = append(b, `{"seq":`...)
 		b = strconv.AppendUint(b, st.last-uint64(st.n-1-i), 10)
 		b = append(b, `,"signal":`...)
-		b = append(b, k.frame[len(framePrefix):k.end]...)
+		b = append(b, k.message[len(framePrefix):k.end]...)
 		b = append(b, '}', '}')
 	}
 	return append(b, ']', '}')

@@ -36,6 +36,9 @@ func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 			return fmt.Errorf("meta %.80q of %d bytes: %w", k, len(v), ErrTooLarge)
 		}
 	}
+	if err := checkAliases(change.Aliases); err != nil {
+		return err
+	}
 	return s.do(ctx, false, func(s *Session) error {
 		c := change // do may run again in a fresh session
 		info := &s.work.Info
@@ -73,6 +76,16 @@ func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 		}
 		return nil
 	})
+}
+
+// checkAliases bounds the names that clients choose.
+func checkAliases(names map[string]string) error {
+	for _, name := range names {
+		if len(name) > MaxName {
+			return fmt.Errorf("an id of %d bytes, at most %d: %w", len(name), MaxName, ErrTooLarge)
+		}
+	}
+	return nil
 }
 
 // news is v unless it is what there is already.
@@ -139,6 +152,9 @@ func (s *Session) UpdateChat(ctx context.Context, chat id.ID, u *event.ChatUpdat
 	if change.Title != nil {
 		title := clipTitle(*change.Title)
 		change.Title = &title
+	}
+	if err := checkAliases(change.Aliases); err != nil {
+		return err
 	}
 	return s.do(ctx, false, func(s *Session) error {
 		c, u := s.work.Chat(chat), change
@@ -211,6 +227,9 @@ func (s *Session) AddChat(ctx context.Context, info event.ChatInfo, by event.Act
 		info.Origin.Kind = event.OriginUser
 	}
 	info.Title = clipTitle(info.Title)
+	if err := checkAliases(info.Aliases); err != nil {
+		return id.Nil, err
+	}
 	return info.ID, s.do(ctx, false, func(s *Session) error {
 		if s.work.Chat(info.ID) != nil {
 			return fmt.Errorf("chat %s: %w", info.ID, ErrExists)

@@ -25,10 +25,6 @@ type conversation struct {
 	door    ToolDoor      // nil if clients' tools are not served to it
 }
 
-// maxCommands is how many commands may wait for an agent that does not take
-// them; one more means that it is stuck.
-const maxCommands = 256
-
 var errStuck = errors.New("the agent takes no commands")
 
 // converse opens a conversation in the background. Its frames, and its end,
@@ -164,6 +160,10 @@ type run struct {
 	draining bool
 	drained  id.ID
 	deadline *time.Timer // of draining
+	// closing: the turn's open parts are being ended.
+	closing bool
+	// stuck is why the agent is given up as soon as nothing is closing.
+	stuck error
 	// waiting: the running turn's prompt waits for the agent to be ready.
 	waiting bool
 }
@@ -228,7 +228,7 @@ func (r *run) drop() {
 		r.before, r.conv = r.conv, nil
 	}
 	r.background = false
-	r.draining = false
+	r.draining, r.stuck = false, nil
 }
 
 // agentOf is the run that holds the conversation.
@@ -250,7 +250,13 @@ func (r *run) answer(request string, res event.Resolution) {
 	err := conv.tell("answer", func(ctx context.Context, c agent.Conversation) error {
 		return c.Answer(ctx, agent.Answer{Request: request, Resolution: res})
 	})
-	if err != nil {
-		r.s.crashed(r.agentOf(), err)
+	if err == nil {
+		return
 	}
+	root := r.agentOf()
+	if r.closing || root.closing {
+		root.stuck = err // its end must not begin inside another
+		return
+	}
+	r.s.crashed(root, err)
 }

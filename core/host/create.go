@@ -262,7 +262,7 @@ func (h *Host) erase(ctx context.Context, sid id.ID, put ...store.KV) error {
 	}
 	prefix := "turn/" + sid.String() + "/"
 	for {
-		kvs, err := h.store.Scan(ctx, prefix, "", 256, false)
+		kvs, err := h.store.Scan(ctx, prefix, "", pageKeys, false)
 		if err != nil || len(kvs) == 0 {
 			return err
 		}

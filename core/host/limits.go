@@ -118,6 +118,14 @@ const (
 	// maxTickets is how many commits of a session are on their way to the
 	// disk; the next one waits.
 	maxTickets = 1024
+	// maxCommands is how many commands may wait for an agent that does not
+	// take them; one more means that it is stuck.
+	maxCommands = 256
+	// maxLastPrompt cuts the prompt that lists show, in bytes.
+	maxLastPrompt = 500
+	// pageKeys is how many keys one scan takes: a page of the list of sessions
+	// at the start, or of what goes with a session.
+	pageKeys = 1000
 	// pageBytes is how much of a log one read takes.
 	pageBytes = 1 << 20
 )

@@ -14,7 +14,7 @@ import (
 // loadIndex reads all summaries.
 func (h *Host) loadIndex(ctx context.Context) error {
 	for after := ""; ; {
-		kvs, err := h.store.Scan(ctx, summaryPrefix, after, 1000, false)
+		kvs, err := h.store.Scan(ctx, summaryPrefix, after, pageKeys, false)
 		if err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (h *Host) loadIndex(ctx context.Context) error {
 			}
 			h.indexLocked(s)
 		}
-		if len(kvs) < 1000 {
+		if len(kvs) < pageKeys {
 			return nil
 		}
 		after = kvs[len(kvs)-1].Key
@@ -51,22 +51,27 @@ func (h *Host) discardPrivate(ctx context.Context) error {
 
 // recoverRunning opens the sessions whose turn was cut off, which closes it.
 func (h *Host) recoverRunning(ctx context.Context) error {
-	kvs, err := h.store.Scan(ctx, runningPrefix, "", 100_000, false)
-	if err != nil {
-		return err
-	}
-	for _, kv := range kvs {
-		sid, err := id.Parse(kv.Key[len(runningPrefix):])
+	for after := ""; ; {
+		kvs, err := h.store.Scan(ctx, runningPrefix, after, pageKeys, false)
 		if err != nil {
-			continue
+			return err
 		}
-		if _, err := h.Session(ctx, sid); err != nil {
-			h.log.Error("A session with a cut-off turn cannot be opened", "session", sid.String(), "err", err)
-			continue
+		for _, kv := range kvs {
+			after = kv.Key
+			sid, err := id.Parse(kv.Key[len(runningPrefix):])
+			if err != nil {
+				continue
+			}
+			if _, err := h.Session(ctx, sid); err != nil {
+				h.log.Error("A session with a cut-off turn cannot be opened", "session", sid.String(), "err", err)
+				continue
+			}
+			h.log.Warn("A turn that the last stop cut off was closed", "session", sid.String())
 		}
-		h.log.Warn("A turn that the last stop cut off was closed", "session", sid.String())
+		if len(kvs) < pageKeys {
+			return nil
+		}
 	}
-	return nil
 }
 
 // load rebuilds a session from its snapshot and the log after it.

@@ -54,9 +54,6 @@ type ChatSummary struct {
 	Turns      int            `json:"turns"`
 }
 
-// maxLastPrompt cuts the prompt that lists show, in bytes.
-const maxLastPrompt = 500
-
 // summarise makes the summary of a state.
 func summarise(st *state.State, private bool) Summary {
 	s := Summary{Info: st.Info, ModifiedAt: st.ModifiedAt, Seq: st.Seq, LastPrompt: st.LastPrompt,

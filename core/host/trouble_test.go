@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -523,6 +524,67 @@ func TestAttachmentsStayInsideTheWorkingDirectory(t *testing.T) {
 	for _, path := range []string{"in.txt", filepath.Join(f.dir, "in.txt")} {
 		if err := attach(path); err != nil {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// An agent that takes no commands and ends its turn with a question open is given
+// up once that turn is closed: the next one, which waited, is not touched.
+func TestAStuckAgentsEndLeavesTheNextTurnAlone(t *testing.T) {
+	const room = 256 // commands that may wait for an agent
+	r := &rogue{}
+	bubble(t, r, func(f *fixture, s *host.Session) {
+		stuck := make(chan struct{})
+		r.say = func(c *rogueTalk, turn string) {
+			if len(r.talks()) > 1 {
+				end(c, turn)
+				return
+			}
+			c.frames <- agent.Frame{Kind: agent.Ask, Request: "q", Questions: []event.QuestionItem{{ID: "a", Text: "which?"}}}
+			<-stuck
+		}
+		first := promptOn(t, s, "ask")
+		f.opened(s, event.Question)
+		for i := range room {
+			update := event.SessionUpdated{By: tester, Settings: &event.Settings{Model: fmt.Sprint("model ", i)}}
+			if err := s.Update(context.Background(), &update); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := promptOn(t, s, "go on")
+		if !next.Queued {
+			t.Fatal("the second prompt did not wait")
+		}
+		end(r.talks()[0], first.Turn.String())
+		for _, p := range []host.Prompted{first, next} {
+			turn, err := s.WaitTurn(context.Background(), s.State().Default, p.Turn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if turn.Status != event.TurnComplete {
+				t.Errorf("turn %d ended as %s: %v", turn.Number, turn.Status, turn.Error)
+			}
+		}
+		if n := len(r.talks()); n != 2 {
+			t.Errorf("%d conversations were opened: the first was not given up", n)
+		}
+		close(stuck)
+	})
+}
+
+func TestNamesThatAreTooLongAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	names := map[string]string{tester.Front: strings.Repeat("n", host.MaxName+1)}
+	_, added := s.AddChat(t.Context(), event.ChatInfo{Aliases: names}, tester)
+	for what, err := range map[string]error{
+		"a session's":  s.Update(t.Context(), &event.SessionUpdated{By: tester, Aliases: names}),
+		"a chat's":     s.UpdateChat(t.Context(), s.State().Default, &event.ChatUpdated{By: tester, Aliases: names}),
+		"a new chat's": added,
+	} {
+		if !errors.Is(err, host.ErrTooLarge) {
+			t.Errorf("%s name: %v", what, err)
 		}
 	}
 }

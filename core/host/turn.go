@@ -218,13 +218,18 @@ func (s *Session) closeParts(r *run, status event.TurnStatus, by event.Actor) {
 // end closes the running turn, once, and starts what waits.
 func (s *Session) end(r *run, status event.TurnStatus, failure *event.Error, by event.Actor) {
 	s.finish(r, status, failure, by, false)
+	if root := r.agentOf(); root.stuck != nil && !root.closing {
+		s.crashed(root, root.stuck)
+	}
 	if r.parent == nil && !s.stopping && !s.host.isClosing() {
 		s.next(r)
 	}
 }
 
 func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, by event.Actor, synthetic bool) {
+	r.closing = true
 	s.closeParts(r, status, by)
+	r.closing = false
 	c := s.work.Chat(r.chat)
 	if c == nil || c.Active == nil {
 		r.reset()

@@ -39,10 +39,9 @@ type Attachment struct {
 	stop  context.CancelFunc
 
 	state  attachState
-	index  int            // place in topic.all
-	pos    uint64         // everything up to here was pushed, but for rest
-	rest   []outbox.Frame // what is left of the position that did not fit
-	feeder chan struct{}  // closed when the feeder is done; nil before the first
+	index  int           // place in topic.all
+	pos    uint64        // everything up to here was pushed
+	feeder chan struct{} // closed when the feeder is done; nil before the first
 }
 
 // Attach gives a sink the frames after a position, those that are retained
@@ -82,45 +81,20 @@ func (a *Attachment) Detach() {
 }
 
 // Pos is the position up to which the sink has taken everything, also after
-// the attachment ended. It may have taken some frames of the position after it.
+// the attachment ended.
 func (a *Attachment) Pos() uint64 {
 	a.topic.mu.Lock()
 	defer a.topic.mu.Unlock()
-	return a.delivered()
-}
-
-// delivered is pos, or the one before it while the rest of pos is still to come.
-func (a *Attachment) delivered() uint64 {
-	if len(a.rest) > 0 {
-		return a.pos - 1
-	}
 	return a.pos
 }
 
-// live hands over a position that was just published and begins with an entry
-// of the ring; the caller holds the lock.
-func (a *Attachment) live(pos, from uint64) {
-	if pos <= a.pos {
-		return
-	}
-	a.pos = pos
-	t := a.topic
-	for n := from; n < t.next; n++ {
-		if ok, full := a.push(t.entry(n).Frame); full {
-			a.restFrom(n)
-			a.feed()
-			return
-		} else if !ok {
-			return
-		}
-	}
-}
-
-// restFrom notes what is left of the position of an entry of the ring.
-func (a *Attachment) restFrom(n uint64) {
-	t := a.topic
-	for pos := t.entry(n).Pos; n < t.next && t.entry(n).Pos == pos; n++ {
-		a.rest = append(a.rest, t.entry(n).Frame)
+// live hands over the run that ends with the newest frame; the caller holds
+// the lock.
+func (a *Attachment) live(run outbox.Frame) {
+	if ok, full := a.push(run); ok {
+		a.pos = a.topic.last
+	} else if full {
+		a.feed()
 	}
 }
 
@@ -149,7 +123,7 @@ func (a *Attachment) run(done chan struct{}) {
 			a.leave()
 			break
 		}
-		if len(a.rest) == 0 && a.pos < a.topic.floor {
+		if a.pos < a.topic.floor {
 			after, tell := a.pos, a.opts.OnGap
 			a.leave()
 			a.topic.mu.Unlock()
@@ -173,44 +147,53 @@ func (a *Attachment) run(done chan struct{}) {
 	close(done)
 }
 
-// catchUp pushes what the ring has for the attachment, at most feedFrames. It
-// reports how many frames the sink took, and whether a feeder has to go on; if
+// catchUp pushes what the ring has for the attachment, about feedBytes. It
+// reports how many bytes the sink took, and whether a feeder has to go on; if
 // not, the attachment is in step or gone. The caller holds the lock.
 func (a *Attachment) catchUp() (pushed int, more bool) {
 	t := a.topic
-	for i, f := range a.rest {
-		if ok, full := a.push(f); full {
-			a.rest = append(a.rest[:0], a.rest[i:]...)
-			return pushed, true
-		} else if !ok {
-			return pushed, false
-		}
-		pushed++
-	}
-	a.rest = nil
 	if a.pos < t.floor {
-		return pushed, true
+		return 0, true
 	}
-	for n := t.ordinalAfter(a.pos); n < t.next; n++ {
-		e := t.entry(n)
-		if pushed >= feedFrames && e.Pos != a.pos {
+	for n := t.ordinalAfter(a.pos); n < t.next; {
+		if pushed >= feedBytes {
 			return pushed, true
 		}
-		a.pos = e.Pos
-		if ok, full := a.push(e.Frame); full {
-			a.restFrom(n)
+		run, end := t.joined(n)
+		ok, full := a.push(run)
+		if full && end > n+1 { // there may be room for less
+			run, end = t.entry(n).Frame, n+1
+			ok, full = a.push(run)
+		}
+		switch {
+		case full:
 			return pushed, true
-		} else if !ok {
+		case !ok:
 			return pushed, false
 		}
-		pushed++
+		a.pos = t.entry(end - 1).Pos
+		pushed += len(run)
+		n = end
 	}
 	a.pos = max(a.pos, t.last)
 	a.state = live
 	return pushed, false
 }
 
-// push gives the sink one frame. When the sink is closed the attachment leaves.
+// joined is the run that begins with an entry, and the ordinal after it.
+func (t *Topic) joined(n uint64) (outbox.Frame, uint64) {
+	run := outbox.Run(t.entry(n).Frame)
+	for n++; n < t.next; n++ {
+		longer, ok := run.Join(t.entry(n).Frame)
+		if !ok {
+			break
+		}
+		run = longer
+	}
+	return outbox.Frame(run), n
+}
+
+// push gives the sink a frame or a run. When the sink is closed the attachment leaves.
 func (a *Attachment) push(f outbox.Frame) (ok, full bool) {
 	switch err := a.sink.Push(f); {
 	case err == nil:
@@ -228,8 +211,6 @@ func (a *Attachment) leave() {
 		return
 	}
 	a.state = gone
-	a.pos = a.delivered()
-	a.rest = nil
 	a.stop()
 	all := a.topic.all
 	last := all[len(all)-1]

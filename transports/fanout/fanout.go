@@ -5,18 +5,18 @@
 // ring of the newest frames. An Attachment is one connection's cursor in it.
 //
 //   - Ordering: every attachment gets the frames of the positions after its own,
-//     in the order of Publish, whole positions only.
+//     in the order in which they were added.
 //   - Loss: none that is silent. An attachment whose position the ring has left
 //     behind is told so once through OnGap and gets nothing more.
-//   - Bounds: a topic keeps at most its Retain, or the newest position alone if
-//     that is larger. A stalled attachment costs its sink's bound and the rest
-//     of one position.
-//   - Blocking: Publish, Attach and Release never wait for a sink. A sink that
-//     is full is fed from the ring by a goroutine of its attachment, which
-//     Detach waits for.
+//   - Bounds: a topic keeps at most its Retain, or the newest frame alone if
+//     that is larger, and one run that waits for Flush. A stalled attachment
+//     costs its sink's bound, and what Retain.Behind allows to all of them.
+//   - Blocking: nothing but Detach waits. A sink that is full is fed from the
+//     ring by a goroutine of its attachment, which Detach waits for.
 //
-// It must not know what a frame means, where positions come from or what
-// carries the frames.
+// Frames that lie one behind the other on a tape and are added before a Flush
+// are handed to each attachment as one run. The package must not know what a
+// frame means, where positions come from or what carries the frames.
 package fanout
 
 import (
@@ -35,10 +35,16 @@ type Sink interface {
 	WaitBelow(ctx context.Context, bytes int) error
 }
 
-// Retain bounds what a topic keeps. Zero values mean DefaultFrames and DefaultBytes.
-type Retain struct{ Frames, Bytes int }
+// Retain bounds what a topic keeps. Zero values of the first two mean
+// DefaultFrames and DefaultBytes.
+type Retain struct {
+	Frames, Bytes int
+	// Behind is how many bytes, with a charge for each frame, the topic may
+	// keep while an attachment that is behind still needs the oldest.
+	Behind int
+}
 
-// Entry is a retained frame. Frames that were published together have the same position.
+// Entry is a retained frame.
 type Entry struct {
 	Pos   uint64
 	Frame outbox.Frame
@@ -50,52 +56,89 @@ type Topic struct {
 	retain Retain
 
 	mu    sync.Mutex
-	tape  outbox.Tape
 	ring  []Entry // length is zero or a power of two
 	first uint64  // ordinal of the oldest retained entry
 	next  uint64  // ordinal that the next entry gets
-	bytes int     // payload retained
-	floor uint64  // everything after this position is retained
-	last  uint64  // newest position
+	fresh uint64  // ordinal of the first entry that waits for Flush; next if none does
+	run   outbox.Run
+	bytes int    // of frames retained
+	floor uint64 // everything after this position is retained
+	last  uint64 // newest position
 	all   []*Attachment
 }
 
 // NewTopic makes a stream whose first frame will have a position after the
 // given one. What came before it was never here, so whoever attaches further
-// back is told of a gap. The framing makes frames of what is published; nil
-// means that those are frames already.
-func NewTopic(after uint64, r Retain, framing outbox.Framing) *Topic {
+// back is told of a gap.
+func NewTopic(after uint64, r Retain) *Topic {
 	if r.Frames <= 0 {
 		r.Frames = DefaultFrames
 	}
 	if r.Bytes <= 0 {
 		r.Bytes = DefaultBytes
 	}
-	return &Topic{retain: r, tape: outbox.Tape{Framing: framing}, floor: after, last: after}
+	return &Topic{retain: r, floor: after, last: after}
 }
 
-// Publish appends the messages of one position and hands them to everyone who
-// is in step. Positions must increase; gaps between them are fine. Payloads are
-// copied.
-func (t *Topic) Publish(pos uint64, payloads ...[]byte) {
+// Publish adds a frame and hands it to everyone who is in step.
+func (t *Topic) Publish(pos uint64, f outbox.Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.add(pos, f)
+	t.flush()
+}
+
+// Add is Publish without the handing over, which Flush does: the publisher must
+// flush before anything that has to come after the frame. Positions must
+// increase; gaps between them are fine.
+func (t *Topic) Add(pos uint64, f outbox.Frame) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(pos, f)
+}
+
+// Flush hands what was added to everyone who is in step.
+func (t *Topic) Flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flush()
+}
+
+func (t *Topic) add(pos uint64, f outbox.Frame) {
 	if pos <= t.last {
 		panic("fanout: positions must increase")
 	}
-	t.last = pos
-	from := t.next
-	for _, p := range payloads {
-		t.keep(Entry{Pos: pos, Frame: t.tape.Add(p)})
+	if t.fresh == t.next {
+		t.run = outbox.Run(f)
+	} else if run, ok := t.run.Join(f); ok {
+		t.run = run
+	} else {
+		t.flush()
+		t.run = outbox.Run(f)
 	}
-	t.evict()
+	t.last = pos
+	t.keep(Entry{Pos: pos, Frame: f})
+}
+
+func (t *Topic) flush() {
+	if t.fresh == t.next {
+		return
+	}
+	before, run := t.entry(t.fresh).Pos, outbox.Frame(t.run)
+	t.fresh, t.run = t.next, nil
 	// Backwards, because an attachment whose sink has closed leaves the list
 	// and the last one, already served, takes its place.
 	for i := len(t.all) - 1; i >= 0; i-- {
-		if a := t.all[i]; a.state == live {
-			a.live(pos, from)
+		a := t.all[i]
+		switch {
+		case a.state != live || a.pos >= t.last:
+		case a.pos >= before: // it attached in between
+			a.start()
+		default:
+			a.live(run)
 		}
 	}
+	t.evict()
 }
 
 // Last is the position of the newest frames.
@@ -140,31 +183,55 @@ func (t *Topic) ordinalAfter(pos uint64) uint64 {
 
 func (t *Topic) keep(e Entry) {
 	if t.next-t.first == uint64(len(t.ring)) {
-		grown := make([]Entry, max(firstSlots, 2*len(t.ring)))
-		for n := t.first; n < t.next; n++ {
-			grown[n&uint64(len(grown)-1)] = t.entry(n)
-		}
-		t.ring = grown
+		t.resize(max(firstSlots, 2*len(t.ring)))
 	}
 	t.ring[t.next&uint64(len(t.ring)-1)] = e
 	t.next++
 	t.bytes += len(e.Frame)
 }
 
-// evict drops whole positions, oldest first, until the bounds hold or only the
-// newest position is left.
+func (t *Topic) resize(slots int) {
+	ring := make([]Entry, slots)
+	for n := t.first; n < t.next; n++ {
+		ring[n&uint64(slots-1)] = t.entry(n)
+	}
+	t.ring = ring
+}
+
+// evict drops the oldest entries until the bounds hold, nobody who is behind
+// needs the oldest, or only the newest is left.
 func (t *Topic) evict() {
-	for t.next-t.first > uint64(t.retain.Frames) || t.bytes > t.retain.Bytes {
-		pos := t.entry(t.first).Pos
-		if pos == t.last {
+	const unknown = ^uint64(0)
+	needed := unknown
+	for t.over(t.retain.Frames, t.retain.Bytes) && t.next-t.first > 1 {
+		if needed == unknown {
+			needed = t.slowest()
+		}
+		if t.entry(t.first).Pos > needed && t.bytes+int(t.next-t.first)*frameCost <= t.retain.Behind {
 			return
 		}
-		for t.first < t.next && t.entry(t.first).Pos == pos {
-			slot := &t.ring[t.first&uint64(len(t.ring)-1)]
-			t.bytes -= len(slot.Frame)
-			*slot = Entry{}
-			t.first++
-		}
-		t.floor = pos
+		slot := &t.ring[t.first&uint64(len(t.ring)-1)]
+		t.bytes -= len(slot.Frame)
+		t.floor = slot.Pos
+		*slot = Entry{}
+		t.first++
 	}
+	if kept := int(t.next - t.first); len(t.ring) > 4*max(kept, firstSlots) {
+		t.resize(len(t.ring) / 2)
+	}
+}
+
+func (t *Topic) over(frames, bytes int) bool {
+	return t.next-t.first > uint64(frames) || t.bytes > bytes
+}
+
+// slowest is the least position of those who are fed from the ring.
+func (t *Topic) slowest() uint64 {
+	least := t.last
+	for _, a := range t.all {
+		if a.state != live {
+			least = min(least, a.pos)
+		}
+	}
+	return least
 }

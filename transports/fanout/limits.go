@@ -15,9 +15,13 @@ const (
 	// the feeder and the feeder does not wake for every frame.
 	resumeBelow = 64 << 10
 
-	// feedFrames is how many retained frames a feeder hands over before it lets
-	// the publisher and the others have the lock.
-	feedFrames = 256
+	// feedBytes is about how many bytes of retained frames a feeder hands over
+	// before it lets the publisher and the others have the lock.
+	feedBytes = 64 << 10
+
+	// frameCost is charged for each frame on top of its bytes while somebody is
+	// behind: its slot in the ring, which is at most half empty.
+	frameCost = 64
 
 	// firstSlots is the size of the ring when the first frame is kept, in frames.
 	firstSlots = 16

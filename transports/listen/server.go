@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -16,6 +17,7 @@ import (
 // their own. Upgraded connections count as running handlers.
 type Server struct {
 	http     *http.Server
+	log      *slog.Logger
 	draining context.Context // ends when Shutdown begins
 	drain    context.CancelFunc
 	served   chan struct{}
@@ -34,7 +36,7 @@ func Serve(l net.Listener, handler http.Handler, logger *slog.Logger) *Server {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	s := &Server{served: make(chan struct{})}
+	s := &Server{served: make(chan struct{}), log: logger}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -80,11 +82,11 @@ func (s *Server) track(next http.Handler) http.Handler {
 	})
 }
 
-// StreamContext is the request's context for handlers that run until told to
-// stop: it also ends when the server begins to shut down. Ordinary handlers use
-// the request's own and may finish.
+// StreamContext is for what feeds a stream that goes on after its handler: it
+// ends when the server begins to shut down, not with the request. Ordinary handlers
+// use the request's own and may finish.
 func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	s, ok := ctx.Value(serverKey{}).(*Server)
 	if !ok {
 		return ctx, cancel
@@ -97,7 +99,8 @@ func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
 // which frees the buffers that net/http keeps for a running handler: more than
 // the connection itself needs. serve should not hold on to the request. Its
 // context ends when the server begins to shut down, and Shutdown waits for it.
-// Under a server that is not ours serve runs right here.
+// A panic of serve is logged, like one of a handler. Under a server that is
+// not ours serve runs right here.
 func Detach(r *http.Request, serve func(ctx context.Context)) {
 	s, ok := r.Context().Value(serverKey{}).(*Server)
 	if !ok {
@@ -109,6 +112,11 @@ func Detach(r *http.Request, serve func(ctx context.Context)) {
 	go func() {
 		defer s.handlers.Done()
 		defer s.running.Add(-1)
+		defer func() {
+			if x := recover(); x != nil {
+				s.log.Error("A connection's handler panicked", "panic", x, "stack", string(debug.Stack()))
+			}
+		}()
 		serve(s.draining)
 	}()
 }

@@ -30,14 +30,15 @@ func Line(object []byte) outbox.Frame {
 	return append(append(make(outbox.Frame, 0, len(object)+1), object...), '\n')
 }
 
-// Serve answers r with the frames in out, made by Line, until out is closed and
-// drained, the context of r ends or the peer stops to take bytes. It returns
-// why, and closes out.
-func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox) error {
+// Serve answers r with the frames in out, made by Line, until out
+// is closed and drained, the peer is gone or stops to take bytes. Then it closes
+// out and calls done with the reason. The handler returns after Serve, whose stream
+// may go on behind it: the request's context says nothing of it.
+func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox, done func(error)) {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = DefaultWriteTimeout
 	}
-	return httpstream.Stream{
+	httpstream.Stream{
 		Header: map[string]string{
 			"Content-Type":           "application/x-ndjson",
 			"Cache-Control":          "no-cache, no-transform",
@@ -45,5 +46,5 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 			"X-Content-Type-Options": "nosniff",
 		},
 		WriteTimeout: o.WriteTimeout,
-	}.Run(w, r, out)
+	}.Run(w, r, out, done)
 }

@@ -22,7 +22,7 @@ func TestHeadersComeBeforeAnyObjectAndLinesAsTheyAreMade(t *testing.T) {
 	out := outbox.New(0)
 	end := make(chan error, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		end <- Serve(w, r, Options{}, out)
+		Serve(w, r, Options{}, out, func(err error) { end <- err })
 	}))
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -24,7 +24,6 @@ const (
 	firstChunk = 1 << 10
 	chunkSize  = 256 << 10
 
-	// framingRoom is what a framing adds to a payload at most, in bytes; one
-	// that adds more moves the tape to a larger chunk.
-	framingRoom = 16
+	// maxHeader is the longest header of a frame, in bytes.
+	maxHeader = 16
 )

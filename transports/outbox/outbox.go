@@ -5,7 +5,7 @@
 //   - Loss: none. A frame that does not fit is refused with ErrFull and the
 //     producer decides: close the peer, or feed it from the log later.
 //   - Bounds: queued bytes plus a small charge a run stay within the limit
-//     given to New. One frame larger than the whole limit is taken when nothing
+//     given to New. A frame or run larger than the whole limit is taken when nothing
 //     else waits, so that it can be delivered at all. Frames handed to the
 //     writer count until the writer comes back for more.
 //   - Blocking: Push, Close and Discard never block. Next blocks the writer;
@@ -80,8 +80,9 @@ func New(limit int) *Outbox {
 	return &Outbox{limit: limit, ready: make(chan struct{}, 1)}
 }
 
-// Push queues one frame. It returns ErrFull when the bound does not allow it
-// and ErrClosed after Close; in both cases nothing was queued.
+// Push queues one frame, or a run of frames, of which all or nothing is taken.
+// It returns ErrFull when the bound does not allow it and ErrClosed after
+// Close; in both cases nothing was queued.
 func (o *Outbox) Push(f Frame) error { return o.PushBelow(f, o.limit) }
 
 // PushBelow is Push with a bound below the queue's own, for frames that leave
@@ -94,12 +95,13 @@ func (o *Outbox) PushBelow(f Frame, limit int) error {
 	}
 	if o.n > 0 {
 		// A run stays within one batch.
-		if run := &o.tail.runs[o.end-1]; follows(*run, f) && len(*run)+len(f)+runOverhead <= MaxBatch {
+		last := &o.tail.runs[o.end-1]
+		if run, ok := last.Join(f); ok {
 			if o.queued+o.inFlight+len(f) > limit {
 				o.mu.Unlock()
 				return ErrFull
 			}
-			*run = (*run)[:len(*run)+len(f)]
+			*last = run
 			o.queued += len(f)
 			o.mu.Unlock()
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -12,13 +13,13 @@ import (
 func TestFramesOfATapeAreTakenAsRunsWithEverythingElseInItsPlace(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
-	tape := &Tape{Framing: func(dst, payload []byte) []byte { return append(append(dst, payload...), '\n') }}
+	tape := &Tape{Header: lengths}
 	o := New(0)
 	var pushed, taken []byte
 	runs, frames := 0, 0
 	for range 300 {
 		for i := range rng.IntN(300) {
-			f := Frame("private\n")
+			f := Frame("7:private")
 			if rng.IntN(100) > 0 {
 				f = tape.Add(bytes.Repeat([]byte{byte('a' + i%26)}, rng.IntN(400)))
 			}
@@ -38,7 +39,7 @@ func TestFramesOfATapeAreTakenAsRunsWithEverythingElseInItsPlace(t *testing.T) {
 			}
 			size := 0
 			for _, run := range batch {
-				if run[len(run)-1] != '\n' {
+				if !wholeFrames(run) {
 					t.Fatal("a run ends inside a frame")
 				}
 				size += len(run)
@@ -147,16 +148,58 @@ func TestBoundsHoldForRuns(t *testing.T) {
 	}
 }
 
-func TestAFramingThatNeedsMoreRoomMovesTheTape(t *testing.T) {
-	t.Parallel()
-	long := bytes.Repeat([]byte("-"), 3*firstChunk)
-	tape := &Tape{Framing: func(dst, payload []byte) []byte { return append(append(dst, long...), payload...) }}
-	first := tape.Add([]byte("1"))
-	second := tape.Add([]byte("2"))
-	for i, f := range []Frame{first, second} {
-		if want := fmt.Sprint(string(long), i+1); string(f) != want {
-			t.Errorf("frame %d is %d bytes, ends in %q", i, len(f), f[len(f)-1])
+// lengths is a header of one to some digits and a colon.
+func lengths(dst []byte, n int) []byte { return append(strconv.AppendInt(dst, int64(n), 10), ':') }
+
+// wholeFrames reports whether a run is frames with lengths as their headers.
+func wholeFrames(run []byte) bool {
+	for len(run) > 0 {
+		head, rest, ok := bytes.Cut(run, []byte(":"))
+		n, err := strconv.Atoi(string(head))
+		if !ok || err != nil || n > len(rest) {
+			return false
 		}
+		run = rest[n:]
+	}
+	return true
+}
+
+func TestAPayloadMayBeWrittenInPlaceWhateverItsLength(t *testing.T) {
+	t.Parallel()
+	tape := &Tape{Header: lengths}
+	var frames []Frame
+	var want []string
+	for i, size := range []int{1, 9, 10, 100, 5, 0, 70_000, 3, 999, 1000, 4 * chunkSize, 12, 300, 301} {
+		payload := bytes.Repeat([]byte{byte('a' + i)}, size)
+		b := tape.Begin(size / (1 + i%3)) // some turn out longer than was said
+		frames = append(frames, tape.End(append(b, payload...)))
+		want = append(want, fmt.Sprintf("%d:%s", size, payload))
+	}
+	for i, f := range frames {
+		if string(f) != want[i] {
+			t.Errorf("frame %d is %.20q…, want %.20q…", i, f, want[i])
+		}
+	}
+}
+
+func TestARunIsPushedAsAWhole(t *testing.T) {
+	t.Parallel()
+	tape, o := new(Tape), New(1000)
+	run := Run(tape.Add(make([]byte, 300)))
+	for range 2 {
+		var ok bool
+		if run, ok = run.Join(tape.Add(make([]byte, 300))); !ok {
+			t.Fatal("neighbours do not join")
+		}
+	}
+	if err := o.Push(Frame(run)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Push(tape.Add(make([]byte, 600))); !errors.Is(err, ErrFull) {
+		t.Fatalf("more than the bound: %v", err)
+	}
+	if batch, _ := o.Take(); len(batch) != 1 || len(batch[0]) != 900 {
+		t.Fatalf("took %d runs", len(batch))
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package sse serves a stream of server-sent events to one subscriber.
 //
-// Each subscriber has an outbox and a handler of its own, so that one that
+// Each subscriber has an outbox and a goroutine of its own, so that one that
 // stalls holds up nobody; ordering, loss and bounds are those of the outbox.
 // All that gathered goes out with one flush. A heartbeat is body bytes, because
 // proxies cut streams that are silent, and the first byte goes out at once,
@@ -33,9 +33,10 @@ type Options struct {
 var comment = outbox.Frame(": keep-alive\n\n")
 
 // Serve answers r with the events in out, made by Data or DataID, until out is
-// closed and drained, the context of r ends or the peer stops to take bytes.
-// It returns why, and closes out.
-func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox) error {
+// closed and drained, the peer is gone or stops to take bytes. Then it closes out
+// and calls done with the reason. The handler returns after Serve, whose stream
+// may go on behind it: the request's context says nothing of it.
+func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox, done func(error)) {
 	if o.HeartbeatEvery <= 0 {
 		o.HeartbeatEvery = DefaultHeartbeatEvery
 	}
@@ -48,7 +49,7 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 	if o.Opening == nil {
 		o.Opening = comment
 	}
-	return httpstream.Stream{
+	httpstream.Stream{
 		Header: map[string]string{
 			"Content-Type":           "text/event-stream",
 			"Cache-Control":          "no-cache, no-transform",
@@ -59,7 +60,7 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options, out *outbox.Outbox
 		Heartbeat:    o.Heartbeat,
 		Every:        o.HeartbeatEvery,
 		WriteTimeout: o.WriteTimeout,
-	}.Run(w, r, out)
+	}.Run(w, r, out, done)
 }
 
 // Data encodes one event without an id.

@@ -33,7 +33,7 @@ func hub(t testing.TB, o Options, limit int) (srv *httptest.Server, streams chan
 	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := outbox.New(limit)
 		streams <- out
-		ends <- Serve(w, r, o, out)
+		Serve(w, r, o, out, func(err error) { ends <- err })
 	}))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return srv, streams, ends

@@ -47,7 +47,7 @@ func (g *echoGateway) Start(p Place) (Endpoints, error) {
 			_ = out.Push(sse.DataID(fmt.Appendf(nil, `{"n":%d}`, i), fmt.Sprint("e", i)))
 		}
 		_ = out.Push(outbox.Frame("event: special\ndata: {\"n\":3}\n\n"))
-		_ = sse.Serve(w, r, sse.Options{}, out)
+		sse.Serve(w, r, sse.Options{}, out, func(error) {})
 	})
 	mux.HandleFunc("POST /lines", func(w http.ResponseWriter, r *http.Request) {
 		out := outbox.New(0)
@@ -58,7 +58,7 @@ func (g *echoGateway) Start(p Place) (Endpoints, error) {
 		}
 		_ = out.Push(ndjson.Line([]byte(`{"done":true}`)))
 		out.Close(io.EOF)
-		_ = ndjson.Serve(w, r, ndjson.Options{}, out)
+		ndjson.Serve(w, r, ndjson.Options{}, out, func(error) {})
 	})
 	mux.HandleFunc("/plain", func(w http.ResponseWriter, r *http.Request) {
 		user, pass, _ := r.BasicAuth()

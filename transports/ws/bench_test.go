@@ -77,7 +77,7 @@ func BenchmarkFanOut(b *testing.B) {
 		c := conns[i]
 		b.Cleanup(func() { c.Close(CloseNormal, "") })
 	}
-	tape, payload := outbox.Tape{Framing: AppendText}, make([]byte, fanPayload)
+	tape, payload := outbox.Tape{Header: TextHeader}, make([]byte, fanPayload)
 	b.ResetTimer()
 	before := cpu()
 	for range b.N {
@@ -98,7 +98,7 @@ func BenchmarkFanOut(b *testing.B) {
 func BenchmarkFanOutBareLoop(b *testing.B) {
 	g := serve(b, Options{PingEvery: time.Hour}, echo)
 	done := clients(b, g.url, b.N)
-	frame := append(textHeader(nil, fanPayload), make([]byte, fanPayload)...)
+	frame := append(TextHeader(nil, fanPayload), make([]byte, fanPayload)...)
 	perPiece := outbox.MaxBatch / (fanPayload + 32)
 	piece := bytes.Repeat(frame, perPiece)
 	sockets := make([]net.Conn, fanClients)

@@ -37,6 +37,7 @@ type gatherConn struct {
 	writeTimeout time.Duration
 	gathering    bool         // set before the goroutines start
 	giveUp       atomic.Int64 // no write may last longer, in Unix ns; zero while open
+	sent         atomic.Int64 // bytes that the socket took
 
 	mu     sync.Mutex
 	buf    *bufio.Writer // only between the first write and flush
@@ -44,12 +45,19 @@ type gatherConn struct {
 }
 
 // Read renews the read deadline, so that any traffic, a pong or a piece of a
-// long message, counts as a sign of life.
+// long message, counts as a sign of life. So does taking what we send: the pings
+// to a peer that is busy with a long queue wait at the end of it.
 func (g *gatherConn) Read(p []byte) (int, error) {
-	if err := g.Conn.SetReadDeadline(time.Now().Add(g.readTimeout)); err != nil {
-		return 0, err
+	for {
+		sent := g.sent.Load()
+		if err := g.Conn.SetReadDeadline(time.Now().Add(g.readTimeout)); err != nil {
+			return 0, err
+		}
+		n, err := g.Conn.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || g.sent.Load()-sent < aliveBytes {
+			return n, err
+		}
 	}
-	return g.Conn.Read(p)
 }
 
 // SetWriteDeadline is ours alone: gorilla sets one for every message.
@@ -98,12 +106,7 @@ func (g *gatherConn) writeRun(run outbox.Run) error {
 
 // Text is the frame of a text message.
 func Text(payload []byte) outbox.Frame {
-	return AppendText(make([]byte, 0, len(payload)+maxHeader), payload)
-}
-
-// AppendText is Text as an outbox.Framing.
-func AppendText(dst, payload []byte) []byte {
-	return append(textHeader(dst, len(payload)), payload...)
+	return append(TextHeader(make([]byte, 0, len(payload)+maxHeader), len(payload)), payload...)
 }
 
 // Payload is what Text was given.
@@ -117,8 +120,9 @@ func Payload(f outbox.Frame) []byte {
 	return f[2:]
 }
 
-// textHeader appends the header of one whole, unmasked text message.
-func textHeader(b []byte, n int) []byte {
+// TextHeader appends the header of one whole, unmasked text message of n bytes.
+// It is an outbox.Header.
+func TextHeader(b []byte, n int) []byte {
 	b = append(b, 0x80|websocket.TextMessage)
 	switch {
 	case n <= 125:
@@ -169,6 +173,7 @@ func (s socketWriter) Write(p []byte) (int, error) {
 		}
 		n, err := s.g.Conn.Write(p[done:])
 		done += n
+		s.g.sent.Add(int64(n))
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return done, err
 		}

@@ -37,9 +37,19 @@ const (
 	// of it is free, a slow peer would look like one that takes nothing.
 	socketBuffer = 128 << 10
 
+	// aliveBytes is how much a peer that says nothing must have taken within the
+	// read timeout to count as alive, in bytes: more than fits our socket buffer,
+	// which the kernel doubles.
+	aliveBytes = 4 * socketBuffer
+
 	// controlBufferSize is kept for each connection, in bytes. gorilla writes
 	// nothing but control frames, which do not need it.
 	controlBufferSize = 16
+
+	// readBufferSize is kept for each connection, in bytes: requests mostly fit,
+	// and longer messages are read past it. The HTTP server's own buffer would
+	// do, but keeps alive all that the server had for the request.
+	readBufferSize = 1 << 10
 
 	// maxReason is the longest close reason in bytes that the protocol allows.
 	maxReason = 123

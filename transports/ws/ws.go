@@ -134,7 +134,8 @@ func Upgrade(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	}
 	up := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout,
-		WriteBufferSize:  controlBufferSize, // and for reading, the server's own buffer
+		WriteBufferSize:  controlBufferSize,
+		ReadBufferSize:   readBufferSize,
 		Subprotocols:     o.Subprotocols,
 		CheckOrigin:      func(*http.Request) bool { return true }, // the guard has judged it, with the configured list
 	}
@@ -195,7 +196,7 @@ func (c *Conn) Serve(ctx context.Context, onMessage func(ctx context.Context, da
 // CloseSlow and catching up from the log.
 func (c *Conn) Send(payload []byte) error { return c.out.Push(Text(payload)) }
 
-// Outbox is the queue of the connection, for frames made by Text or AppendText
+// Outbox is the queue of the connection, for frames made by Text or TextHeader
 // that it shares with others, and for feeders that wait for room.
 func (c *Conn) Outbox() *outbox.Outbox { return c.out }
 

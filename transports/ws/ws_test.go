@@ -474,7 +474,7 @@ func TestRunsAndAnswersArriveInOrder(t *testing.T) {
 	g := serve(t, Options{}, echo)
 	peer := dial(t, g.url)
 	c := <-g.conns
-	tape := outbox.Tape{Framing: AppendText}
+	tape := outbox.Tape{Header: TextHeader}
 	const count = 5000
 	go func() {
 		for i := range count {

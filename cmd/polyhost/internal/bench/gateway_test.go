@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyhost/polyhost/adapters/console"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/plugins/discover"
 	"github.com/polyhost/polyhost/plugins/wire"
@@ -80,7 +81,6 @@ type gateway struct {
 	at    wiretest.Endpoints
 	pid   int
 	agent string
-	long  id.ID  // a session with a megabyte of text, for settled; Nil until then
 	key   string // of one BAE session, for all who watch it
 	epoch string // of zidane's signals
 }
@@ -245,19 +245,36 @@ func (g *gateway) own() time.Duration { return g.cpu() - selfCPU() }
 // resident is the resident memory of the gateway alone, in bytes.
 func (g *gateway) resident() int64 { return residentOf(g.b, g.pid) }
 
-// settled is the resident memory once it has stopped to fall. Reading a long
-// history first makes the gateway's collector run; what it frees goes back to
-// the system a little later.
-func (g *gateway) settled() int64 {
-	if g.long.IsNil() {
-		g.long = g.session()
-		g.prompt(g.long, "stream 4000 256")
-		g.idle(g.long)
+// memory has the gateway collect its garbage and give back what it does not
+// use, and returns the bytes in use on its heap and its anonymous resident
+// memory: with the stacks, and without the database, which is mapped from its file.
+func (g *gateway) memory() (heap, resident int64) {
+	g.b.Helper()
+	m, err := g.console().Memory(context.Background())
+	if err != nil {
+		g.b.Fatal(err)
 	}
-	for range 8 {
-		g.get("/session/" + g.long.CognitioDescending("ses") + "/message")
+	return int64(m.Objects), anonymousOf(g.b, g.pid)
+}
+
+// clients is how many connections and requests a front has.
+func (g *gateway) clients(front string) int {
+	g.b.Helper()
+	s, err := g.console().Status(context.Background())
+	if err != nil {
+		g.b.Fatal(err)
 	}
-	return g.lowest()
+	for _, f := range s.Fronts {
+		if f.Name == front {
+			return f.Connections
+		}
+	}
+	g.b.Fatalf("no front %s", front)
+	return 0
+}
+
+func (g *gateway) console() *console.Client {
+	return console.NewClient(console.Endpoint{URL: g.at["console"]["url"], Token: g.at["console"]["token"]})
 }
 
 // lowest is the resident memory once it has stopped to fall.

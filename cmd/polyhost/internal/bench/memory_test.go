@@ -35,8 +35,8 @@ func BenchmarkIdleGateway(b *testing.B) {
 }
 
 // BenchmarkIdleConnection is the slope of the gateway's resident memory over
-// connections that watch a session in which nothing happens. The first ones
-// fill the pools and do not count.
+// connections that watch a session in which nothing happens, after a collection
+// on both ends of it. The first ones fill the pools and do not count.
 func BenchmarkIdleConnection(b *testing.B) {
 	each(b, all, func(b *testing.B, p protocol) {
 		const first, conns = 200, 1000
@@ -56,42 +56,79 @@ func BenchmarkIdleConnection(b *testing.B) {
 		g.prompt(sid, "say hello") // some fronts show a session from its first turn on
 		for b.Loop() {
 			open(first)
-			before := g.settled()
+			heap, resident := g.memory()
 			open(conns)
-			b.ReportMetric(float64(g.settled()-before)/conns/1024, "KiB/connection")
+			heap2, resident2 := g.memory()
+			b.ReportMetric(float64(resident2-resident)/conns/1024, "KiB/connection")
+			b.ReportMetric(float64(heap2-heap)/conns/1024, "heap-KiB/connection")
 		}
 		b.ReportMetric(0, "ns/op")
 	})
 }
 
-// BenchmarkStalledMemory is what clients that never read cost: the growth of
-// the gateway's resident memory for each of 10, after 8 MiB of text for them
-// and after 8 MiB more, beside what the same turns cost without them.
+// BenchmarkStalledMemory is what clients that never read cost, in memory of
+// the gateway after a collection: after four times the bound of their queues in
+// text, after as much again, and once they were cut. What the same turns cost
+// without clients is subtracted.
 func BenchmarkStalledMemory(b *testing.B) {
-	each(b, sockets, func(b *testing.B, p protocol) {
-		const stalled = 10
-		script := strings.Repeat(fmt.Sprintf("stream %d 256\n", 8192), 4)
-		run := func(clients int) (grown [2]float64) {
-			g := start(b, "demo")
-			sid := g.session()
-			for range clients {
-				p.watch(g, sid)
-			}
-			before := g.settled()
-			for i := range grown {
-				g.prompt(sid, script)
-				g.idle(sid)
-				grown[i] = mib(g.settled() - before)
-			}
-			return grown
+	each(b, all, func(b *testing.B, p protocol) {
+		for _, stalled := range []int{1, 20} {
+			b.Run(fmt.Sprintf("clients=%d", stalled), func(b *testing.B) {
+				for b.Loop() {
+					none, some := stall(b, p, 0), stall(b, p, stalled)
+					for i, name := range []string{"MiB/client", "MiB/client-later", "MiB/client-cut"} {
+						b.ReportMetric(mib(some.heap[i]-none.heap[i])/float64(stalled), name)
+					}
+					b.ReportMetric(mib(some.resident-none.resident)/float64(stalled), "resident-MiB/client-later")
+				}
+				b.ReportMetric(0, "ns/op")
+			})
 		}
-		for b.Loop() {
-			none, some := run(0), run(stalled)
-			b.ReportMetric((some[0]-none[0])/stalled, "MiB/client")
-			b.ReportMetric((some[1]-none[1])/stalled, "MiB/client-later")
-		}
-		b.ReportMetric(0, "ns/op")
 	})
+}
+
+// grown is what memory has come on top of that of a gateway with its clients
+// connected: after the text, after as much again and without the clients.
+type grown struct {
+	heap     [3]int64
+	resident int64 // after as much again
+}
+
+// stalledText is 16 MiB of text in turns that fit the limit of a part.
+var stalledText = strings.Repeat("stream 8192 256\n", 8)
+
+func stall(b *testing.B, p protocol, clients int) (out grown) {
+	g := start(b, "demo")
+	sid := g.session()
+	say := func() {
+		g.prompt(sid, stalledText)
+		g.idle(sid)
+	}
+	say() // what a session and a front keep anyway is there from here on
+	conns := make([]*stream, clients)
+	for i := range conns {
+		conns[i] = p.watch(g, sid)
+	}
+	heap, resident := g.memory()
+	for i := range 2 {
+		say()
+		if n := g.clients(p.name); n < clients {
+			b.Fatalf("%d of %d clients were cut already: the machine is too slow for this", clients-n, clients)
+		}
+		h, r := g.memory()
+		out.heap[i], out.resident = h-heap, r-resident
+	}
+	for began := time.Now(); g.clients(p.name) > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > patience {
+			b.Fatalf("%d stalled clients were never cut", g.clients(p.name))
+		}
+	}
+	h, _ := g.memory()
+	out.heap[2] = h - heap
+	for _, c := range conns {
+		c.close()
+	}
+	return out
 }
 
 // BenchmarkLongSession runs a million deltas in ten thousand turns through one
@@ -123,7 +160,7 @@ func BenchmarkLongSession(b *testing.B) {
 		for range 100 {
 			turn()
 		}
-		heap := func() int64 { g.settled(); return anonymousOf(b, g.pid) }
+		heap := func() int64 { _, resident := g.memory(); return resident }
 		before, began := heap(), time.Now()
 		for range turns / 2 {
 			turn()
