@@ -168,6 +168,9 @@ func schemaOf(raw json.RawMessage) any {
 	return schema
 }
 
+// callMeta is where an agent tells its own id of the call: Claude Code does.
+const callMeta = "claudecode/toolUseId"
+
 var errEnded = errors.New("the conversation has ended")
 
 // run is a call of the agent's.
@@ -182,7 +185,8 @@ func (d *door) run(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallTool
 	defer cancel(nil)
 	stop := context.AfterFunc(d.ctx, func() { cancel(errEnded) })
 	defer stop()
-	out, err := d.call(ctx, req.Params.Name, req.Params.Arguments)
+	theirs, _ := req.Params.Meta[callMeta].(string)
+	out, err := d.call(ctx, theirs, req.Params.Name, req.Params.Arguments)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return failed("the call was given up: " + context.Cause(ctx).Error()), nil

@@ -105,11 +105,11 @@ func names(t *testing.T, c *mcp.ClientSession) string {
 	return strings.Join(out, " ")
 }
 
-func echo(_ context.Context, name string, input json.RawMessage) (host.ToolOutput, error) {
+func echo(_ context.Context, call, name string, input json.RawMessage) (host.ToolOutput, error) {
 	if name == "broken" {
 		return host.ToolOutput{}, errors.New("a secret path")
 	}
-	return host.ToolOutput{Text: name + string(input), Failed: name == "fails"}, nil
+	return host.ToolOutput{Text: call + name + string(input), Failed: name == "fails"}, nil
 }
 
 func TestToolsAreListedAndCalled(t *testing.T) {
@@ -131,6 +131,10 @@ func TestToolsAreListedAndCalled(t *testing.T) {
 		if err != nil || got.Content[0].(*mcp.TextContent).Text != want || got.IsError != (name != "look") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+	got, err := c.CallTool(t.Context(), &mcp.CallToolParams{Meta: mcp.Meta{"claudecode/toolUseId": "toolu_1 "}, Name: "look", Arguments: json.RawMessage(`{}`)})
+	if err != nil || got.Content[0].(*mcp.TextContent).Text != `toolu_1 look{}` {
+		t.Errorf("a call with an id of the agent's: %+v, %v", got, err)
 	}
 	d.Offer([]event.ClientTool{{Name: "look"}})
 	select {
@@ -312,7 +316,7 @@ func TestACallThatTheAgentDoesNotShowIsShown(t *testing.T) {
 	}
 	done := make(chan host.ToolOutput, 1)
 	go func() {
-		out, err := s.CallTool(ctx, s.State().Default, "lookup", []byte(`{"a":1}`))
+		out, err := s.CallTool(ctx, s.State().Default, "", "lookup", []byte(`{"a":1}`))
 		if err != nil {
 			t.Error(err)
 		}
@@ -331,7 +335,7 @@ func TestACallThatTheAgentDoesNotShowIsShown(t *testing.T) {
 	if err != nil || len(turn.Parts) != 1 || turn.Parts[0].Tool.Status != event.CallDone || turn.Parts[0].Tool.Server != host.ToolServerName {
 		t.Errorf("%v, %+v", err, turn)
 	}
-	if _, err := s.CallTool(ctx, s.State().Default, "lookup", nil); !errors.Is(err, host.ErrInvalid) {
+	if _, err := s.CallTool(ctx, s.State().Default, "", "lookup", nil); !errors.Is(err, host.ErrInvalid) {
 		t.Errorf("without a turn: %v", err)
 	}
 }

@@ -39,13 +39,14 @@ type Backend struct {
 	kept    *kept
 
 	caches func() (string, error) // finds the directory for what may be deleted
+	shake  time.Duration          // how long a conversation's start may take
 }
 
 var errBackendClosed = errors.New("the backend is closed")
 
 // New returns the backend of an agent. Nothing is started yet.
 func New(a Agent) *Backend {
-	b := &Backend{agent: a, open: map[*conversation]struct{}{}, caches: os.UserCacheDir}
+	b := &Backend{agent: a, open: map[*conversation]struct{}{}, caches: os.UserCacheDir, shake: shakeBound}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }

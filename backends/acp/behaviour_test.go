@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/backends/acp/fake"
+	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -90,60 +91,19 @@ func TestAConversationThatIsGoneFailsInWords(t *testing.T) {
 	})
 }
 
-func TestADeathIsToldAndTheNextPromptResumes(t *testing.T) {
+func TestBadLuck(t *testing.T) {
 	each(t, func(t *testing.T, flavour string) {
-		k := begin(t, pretend(t, flavour), agent.Open{})
-		end := last(k.turn(agent.Prompt{Turn: "t1", Text: "say x\ncrash"}, nil))
-		if end.Status != event.TurnFailed || end.Error.Code != codeDied || !strings.Contains(end.Error.Message, "exit status 3: out of memory") {
-			t.Errorf("ended %s, %+v", end.Status, end.Error)
-		}
-		frames := k.turn(agent.Prompt{Turn: "t2", Text: "say again"}, nil)
-		if last(frames).Status != event.TurnComplete || spoken(frames) != "again" {
-			t.Errorf("then %+v", frames)
-		}
+		contract.BadLuck(t, contract.Luck{
+			Open: func(t *testing.T) agent.Backend { return pretend(t, flavour) },
+			Program: func(t *testing.T, path string) agent.Backend {
+				b := pretend(t, flavour)
+				b.agent.Program.Name, b.shake = path, time.Second
+				return b
+			},
+			Text: "say hello out there", TextWant: "hello out there", Exec: func(command string) string { return "run " + command },
+			Garbage: "noise", Huge: "huge", Die: "crash", DieWant: "exit status 3: out of memory", Doomed: "doomed", Deaf: "say I\nhang",
+		})
 	})
-}
-
-func TestAnAgentThatHeedsNoCancelIsStopped(t *testing.T) {
-	t.Parallel()
-	k := begin(t, pretend(t, "gemini"), agent.Open{})
-	if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t1", Text: "say x\nhang"}); err != nil {
-		t.Fatal(err)
-	}
-	interrupted := false
-	for done := false; !done; {
-		frames, err := k.Recv(k.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range frames {
-			if f.Kind == agent.TextDelta && !interrupted {
-				interrupted = true
-				_ = k.Interrupt(k.ctx)
-			}
-			if f.Kind == agent.TurnEnd {
-				done = true
-				if f.Status != event.TurnCancelled {
-					t.Errorf("ended %s", f.Status)
-				}
-			}
-		}
-	}
-	if frames := k.turn(agent.Prompt{Turn: "t2", Text: "say on"}, nil); spoken(frames) != "on" {
-		t.Errorf("then %+v", frames)
-	}
-}
-
-func TestGarbageAndHugeRecordsAreStepsNotEnds(t *testing.T) {
-	t.Parallel()
-	k := begin(t, pretend(t, "codex"), agent.Open{})
-	frames := k.turn(agent.Prompt{Turn: "t1", Text: "noise\nhuge\nsay on"}, nil)
-	if spoken(frames) != "on" || last(frames).Status != event.TurnComplete {
-		t.Errorf("said %q", spoken(frames))
-	}
-	if n := pick(frames, agent.Notice); len(n) != 1 || n[0].Notice.Code != "truncated" {
-		t.Errorf("notices: %+v", n)
-	}
 }
 
 func TestWhatElseATurnReports(t *testing.T) {

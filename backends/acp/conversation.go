@@ -188,7 +188,7 @@ func (c *conversation) linked(ctx context.Context) (*link, error) {
 
 // start starts the agent and its session; an interrupt does not stop it.
 func (c *conversation) start(a *attempt) {
-	ctx, cancel := context.WithTimeout(c.ctx, shakeBound)
+	ctx, cancel := context.WithTimeout(c.ctx, c.backend.shake)
 	defer cancel()
 	l, err := c.connect(ctx)
 	c.mu.Lock()

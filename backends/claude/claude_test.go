@@ -66,13 +66,6 @@ func talk(t *testing.T, b *Backend, o agent.Open) *dialogue {
 	return &dialogue{c, t, ctx}
 }
 
-// turn prompts and reads to the end of the turn.
-func (d *dialogue) turn(id, text string) []agent.Frame {
-	d.t.Helper()
-	d.prompt(id, text)
-	return d.until(agent.TurnEnd)
-}
-
 func (d *dialogue) prompt(id, text string) {
 	d.t.Helper()
 	if err := d.Prompt(d.ctx, agent.Prompt{Turn: id, Message: "m-" + id, Text: text}); err != nil {
@@ -96,66 +89,15 @@ func (d *dialogue) until(kind agent.FrameKind) (all []agent.Frame) {
 	}
 }
 
-func TestACLIThatDiesEndsItsTurnAndResumes(t *testing.T) {
+func TestBadLuck(t *testing.T) {
 	t.Parallel()
-	d := talk(t, standIn(t), agent.Open{})
-	first := d.turn("t1", "say one")
-	frames := d.turn("t2", "die out of memory")
-	end := frames[len(frames)-1]
-	if end.Status != event.TurnFailed || end.Error.Code != codeDied || !strings.Contains(end.Error.Message, "exit status 9: out of memory") {
-		t.Errorf("the turn ended with %s, %+v", end.Status, end.Error)
-	}
-	again := d.turn("t3", "say two")
-	if end := again[len(again)-1]; end.Status != event.TurnComplete || end.Turn != "t3" {
-		t.Errorf("the next turn ended with %+v", end)
-	}
-	for _, f := range again {
-		if f.Kind == agent.ConversationID {
-			t.Errorf("it went on as another conversation, %s; first %+v", f.Text, first)
-		}
-	}
-}
-
-func TestACLIThatDiesInAnApprovalWithdrawsIt(t *testing.T) {
-	t.Parallel()
-	b := standIn(t)
-	d := talk(t, b, agent.Open{})
-	d.prompt("t1", "run true")
-	asked := d.until(agent.Permission)
-	request := asked[len(asked)-1].Request
-	b.mu.Lock()
-	for c := range b.open {
-		c.mu.Lock()
-		c.stop(c.proc)
-		c.mu.Unlock()
-	}
-	b.mu.Unlock()
-	frames := d.until(agent.TurnEnd)
-	if frames[0].Kind != agent.Withdrawn || frames[0].Request != request {
-		t.Errorf("first came %+v", frames[0])
-	}
-}
-
-func TestAnInterruptThatIsNotHeededEndsTheTurnAllTheSame(t *testing.T) {
-	t.Parallel()
-	d := talk(t, standIn(t), agent.Open{})
-	d.turn("t1", "say one")
-	d.prompt("t2", "deaf")
-	begin := time.Now()
-	time.Sleep(50 * time.Millisecond) // let it turn deaf; if it has not yet, the test is only easier
-	if err := d.Interrupt(d.ctx); err != nil {
-		t.Fatal(err)
-	}
-	frames := d.until(agent.TurnEnd)
-	if end := frames[len(frames)-1]; end.Status != event.TurnCancelled || end.Turn != "t2" {
-		t.Errorf("ended with %+v", end)
-	}
-	if took := time.Since(begin); took > interruptBound+4*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if end := d.turn("t3", "say three"); end[len(end)-1].Status != event.TurnComplete {
-		t.Errorf("the next turn: %+v", end)
-	}
+	contract.BadLuck(t, contract.Luck{
+		Open:    func(t *testing.T) agent.Backend { return standIn(t) },
+		Program: func(_ *testing.T, path string) agent.Backend { return &Backend{Path: path} },
+		Text:    fake.Scripted.Text, TextWant: fake.Scripted.TextWant, Exec: fake.Scripted.Exec,
+		Garbage: "noise Downloading...", Huge: "huge 41943040", Die: "die out of memory", DieWant: "exit status 9: out of memory",
+		Doomed: "doomed", Deaf: "deaf",
+	})
 }
 
 func TestAnInterruptRightAfterThePromptEndsTheTurn(t *testing.T) {
@@ -170,24 +112,6 @@ func TestAnInterruptRightAfterThePromptEndsTheTurn(t *testing.T) {
 		if end := frames[len(frames)-1]; end.Status != event.TurnCancelled || end.Turn != turn {
 			t.Errorf("%s ended with %+v", turn, end)
 		}
-	}
-}
-
-func TestNoiseAndHugeRecordsDoNotEndTheTurn(t *testing.T) {
-	t.Parallel()
-	d := talk(t, standIn(t), agent.Open{})
-	frames := d.turn("t1", "noise Downloading...\nhuge 40000000\nsay still here")
-	said, notices := "", []string{}
-	for _, f := range frames {
-		switch f.Kind {
-		case agent.TextDelta:
-			said += f.Text
-		case agent.Notice:
-			notices = append(notices, f.Notice.Code)
-		}
-	}
-	if said != "still here" || len(notices) != 1 || notices[0] != "truncated" {
-		t.Errorf("said %q, noticed %v", said, notices)
 	}
 }
 

@@ -34,6 +34,7 @@ type conversation struct {
 	told     event.Settings // what the process was told
 	proc     *cli.Proc      // nil if there is none
 	ready    chan struct{}  // closed by the first answer, or the end, of proc
+	keep     []cli.Process  // what ran before the turn
 	exit     string         // how the last process ended
 	dir      string         // for files of ours, made when needed
 	serial   int
@@ -85,6 +86,11 @@ func (c *conversation) Prompt(ctx context.Context, p agent.Prompt) error {
 		} else {
 			c.tell(c.settings, false)
 		}
+		keep, err := c.proc.Processes()
+		if err != nil {
+			return err
+		}
+		c.keep = keep
 		c.m.begin(p.Turn, id)
 		c.write(line)
 		return nil

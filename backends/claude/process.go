@@ -60,7 +60,6 @@ func (c *conversation) begin() error {
 	if c.settings.Effort != "" {
 		s.Args = append(s.Args, "--effort", c.settings.Effort)
 	}
-	s.Args = append(s.Args, "--strict-mcp-config")
 	if len(c.open.MCP) > 0 {
 		file, err := c.writeServers()
 		if err != nil {
@@ -195,7 +194,11 @@ func (c *conversation) handle(p *cli.Proc, change func()) {
 		c.mu.Unlock()
 		return
 	}
+	cancelled := c.m.open && c.m.interrupted
 	change()
+	if cancelled && !c.m.open {
+		c.endStrays()
+	}
 	frames := c.after()
 	c.mu.Unlock()
 	if len(frames) > 0 {
@@ -229,6 +232,24 @@ func (c *conversation) after() []agent.Frame {
 		c.stopTimer(&c.following)
 	}
 	return frames
+}
+
+// commandMark is the setting that the CLI gives its shell commands, and them
+// alone.
+const commandMark = "CLAUDECODE=1"
+
+// endStrays ends what the commands of a cancelled turn left behind: the CLI
+// ends their process group, and what has left it goes on. The caller holds the
+// lock.
+func (c *conversation) endStrays() {
+	p := c.proc
+	if p == nil {
+		return
+	}
+	if err := p.EndOthers(c.keep, commandMark); err != nil {
+		c.backend.log().Warn("Claude Code's commands do not end", "chat", c.open.Chat, "error", err)
+		c.stop(p)
+	}
 }
 
 func (c *conversation) stopTimer(t **time.Timer) {
@@ -272,6 +293,9 @@ func (c *conversation) first(ctx context.Context) error {
 	select {
 	case <-ready:
 	case <-ctx.Done():
+		c.mu.Lock()
+		c.stop(c.proc) // it need not be asked to end
+		c.mu.Unlock()
 		return broken("it does not answer in time")
 	}
 	c.mu.Lock()

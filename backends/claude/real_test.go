@@ -92,6 +92,9 @@ func TestRealTurns(t *testing.T) {
 		said += f.Text
 	}
 	t.Logf("pictures: %s", said)
+	if frames := turn("t6", "/clear", event.Settings{}); count(frames, agent.ConversationID) != 1 {
+		t.Errorf("/clear begins no conversation: %+v", frames)
+	}
 }
 
 func TestRealFailures(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/backends/codex/fake"
+	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -51,64 +52,18 @@ func TestADenialTellsTheModelItsReason(t *testing.T) {
 	}
 }
 
-func TestTheProgramsDeathEndsTheTurnAndTheNextPromptResumes(t *testing.T) {
+func TestBadLuck(t *testing.T) {
 	t.Parallel()
-	k := begin(t, fakeBackend(t), agent.Open{})
-	id := pick(k.play("t1", "say hello", nil), agent.ConversationID)
-	end := k.play("t2", "say a\ndie", nil)
-	last := end[len(end)-1]
-	if last.Status != event.TurnFailed || last.Error.Code != codeAgentDied ||
-		!strings.Contains(last.Error.Message, "exit status 3") || !strings.Contains(last.Error.Message, "panicked") {
-		t.Errorf("%+v %+v", last, last.Error)
-	}
-	again := k.play("t3", "say back", nil)
-	if last := again[len(again)-1]; last.Status != event.TurnComplete || len(id) != 1 || len(pick(again, agent.ConversationID)) != 0 {
-		t.Errorf("%+v, first id %+v", last, id)
-	}
-}
-
-func TestDeathDuringAnApprovalTakesItBack(t *testing.T) {
-	t.Parallel()
-	b := fakeBackend(t)
-	k := begin(t, b, agent.Open{})
-	frames := k.play("t1", "run touch ran", func(f agent.Frame) event.Resolution {
-		c := k.Conversation.(*conversation)
-		c.mu.Lock()
-		l := c.link
-		c.mu.Unlock()
-		_ = l.kill()
-		return event.Resolution{Outcome: event.Allowed}
+	contract.BadLuck(t, contract.Luck{
+		Open: func(t *testing.T) agent.Backend { return fakeBackend(t) },
+		Program: func(t *testing.T, path string) agent.Backend {
+			b := fakeBackend(t)
+			b.find = func() (string, []string, []string, error) { return path, nil, nil, nil }
+			return b
+		},
+		Text: fake.Scripted.Text, TextWant: fake.Scripted.TextWant, Exec: fake.Scripted.Exec,
+		Garbage: "noise", Huge: "huge", Die: "die", DieWant: "exit status 3: thread 'main' panicked", Doomed: "doomed", Deaf: "deaf",
 	})
-	if last := frames[len(frames)-1]; last.Status != event.TurnFailed || last.Error.Code != codeAgentDied {
-		t.Errorf("%+v", last)
-	}
-}
-
-func TestAnIgnoredInterruptEndsTheProgram(t *testing.T) {
-	t.Parallel()
-	k := begin(t, fakeBackend(t), agent.Open{})
-	if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t1", Text: "deaf"}); err != nil {
-		t.Fatal(err)
-	}
-	for heard := false; !heard; {
-		frames, err := k.Recv(k.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		heard = len(pick(frames, agent.TextDelta)) > 0
-	}
-	begin := time.Now()
-	if err := k.Interrupt(k.ctx); err != nil {
-		t.Fatal(err)
-	}
-	frames := k.end(nil)
-	if last := frames[len(frames)-1]; last.Status != event.TurnCancelled || time.Since(begin) > 8*time.Second {
-		t.Errorf("%+v after %v", last, time.Since(begin))
-	}
-	again := k.play("t2", "say back", nil)
-	if last := again[len(again)-1]; last.Status != event.TurnComplete {
-		t.Errorf("%+v", last)
-	}
 }
 
 func TestAnUnknownRequestIsRefusedAtOnce(t *testing.T) {

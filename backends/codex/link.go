@@ -80,7 +80,10 @@ func launch(ctx context.Context, path string, args, env []string, dir string, lo
 		text := err.Error()
 		_ = l.kill()
 		<-l.ended
-		if errors.Is(err, errGone) || errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			text = strings.TrimSpace("it does not answer in time " + proc.Tail())
+		case errors.Is(err, errGone):
 			text = proc.Exit()
 		}
 		return nil, broken(text)

@@ -94,22 +94,7 @@ func (s suite) runStubborn(k *talk) []int {
 	k.t.Helper()
 	k.prompt("t1", s.c.Exec(stubborn))
 	k.answer(k.permission().Request, allow)
-	var pids []int
-	k.eventually("the command runs", func() bool {
-		b, err := os.ReadFile(filepath.Join(k.dir, "pids"))
-		if err != nil {
-			return false
-		}
-		for _, f := range strings.Fields(string(b)) {
-			pid, err := strconv.Atoi(f)
-			if err != nil {
-				k.t.Fatalf("pids: %q", b)
-			}
-			pids = append(pids, pid)
-		}
-		return true
-	})
-	return pids
+	return k.pids("pids")
 }
 
 func (s suite) interruptTool(t *testing.T) {

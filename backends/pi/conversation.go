@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
 	"github.com/polyhost/polyhost/core/event"
@@ -48,6 +49,7 @@ type turn struct {
 	id        string
 	cancelled bool
 	sent      bool           // pi has the prompt
+	keep      []cli.Process  // what ran before pi had it
 	runs      bool           // pi said that it works on it
 	heard     int            // user messages that pi took
 	steers    []string       // messages that pi has and did not take yet
@@ -103,8 +105,13 @@ func (c *conversation) run(ctx context.Context) error {
 	c.mu.Unlock()
 	r, err := p.ask(ctx, object{"type": "get_state"})
 	if err != nil {
-		if id != "" || c.o.Fork {
+		switch late := errors.Is(err, context.DeadlineExceeded); {
+		case late:
+			err = broken("it does not answer in time")
+		case id != "" || c.o.Fork:
 			err = fmt.Errorf("the conversation %s cannot be resumed: %w", c.o.Resume, err)
+		default:
+			err = broken(err.Error())
 		}
 		return errors.Join(err, p.kill())
 	}
@@ -160,9 +167,13 @@ func (c *conversation) begin(t *turn, p agent.Prompt) {
 	if err == nil {
 		err = c.configure(ctx, proc, p)
 	}
+	var keep []cli.Process
+	if err == nil {
+		keep, err = proc.Processes()
+	}
 	c.mu.Lock()
 	stop := t.cancelled || c.turn != t
-	t.sent = !stop
+	t.sent, t.keep = !stop, keep
 	c.mu.Unlock()
 	switch {
 	case stop:
@@ -393,8 +404,22 @@ func (c *conversation) drop() {
 	}
 }
 
+// endStrays ends what the commands of a cancelled turn left behind.
+func (c *conversation) endStrays(t *turn) {
+	c.mu.Lock()
+	p, keep := c.proc, t.keep
+	stray := c.turn == t && t.cancelled && t.sent && p != nil
+	c.mu.Unlock()
+	if stray {
+		if err := p.EndOthers(keep); err != nil {
+			c.drop()
+		}
+	}
+}
+
 // end is the turn's last word, said once.
 func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) {
+	c.endStrays(t)
 	c.mu.Lock()
 	if c.turn != t {
 		c.mu.Unlock()

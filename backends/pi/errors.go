@@ -24,7 +24,7 @@ const (
 var (
 	leadingStatus = regexp.MustCompile(`^(?:HTTP )?([1-5]\d\d)\b`)
 	tooLong       = regexp.MustCompile(`(?i)prompt is too long|context (window|length)|maximum context|too many tokens|token count exceeds`)
-	broken        = regexp.MustCompile(`(?i)terminated|connection|socket|network|fetch failed|premature|stream ended`)
+	cutOff        = regexp.MustCompile(`(?i)terminated|connection|socket|network|fetch failed|premature|stream ended`)
 	refused       = regexp.MustCompile(`(?i)content.?filter|refus|safety`)
 	signedOut     = regexp.MustCompile(`(?i)no api key|api key not|unauthorized|authentication`)
 	limited       = regexp.MustCompile(`(?i)rate.?limit|quota|too many requests`)
@@ -58,7 +58,7 @@ func failure(text string) *event.Error {
 		e.Code = codeRefusal
 	case status >= 400:
 		e.Code = codeBadRequest
-	case broken.MatchString(text):
+	case cutOff.MatchString(text):
 		e.Code, e.Retryable = codeCutStream, true
 	}
 	return e

@@ -157,6 +157,11 @@ func (b *Backend) start(dir string, args ...string) (*process, error) {
 		Env: quiet, Inherit: Variables, Dir: dir})
 }
 
+// broken is a pi that is there and does not work.
+func broken(why string) *agent.Problem {
+	return &agent.Problem{Code: agent.ProblemBroken, Message: "pi does not start: " + why, Fix: Program.Install}
+}
+
 // extension is the path of the gate, which it writes when it is first needed.
 func (b *Backend) extension() (string, error) {
 	b.mu.Lock()

@@ -17,9 +17,9 @@ import (
 // server: what they call there is a client's tool.
 const ToolServerName = "polyhost"
 
-// ToolCall runs a client's tool in a session. Its error says that there was
-// nobody to run it.
-type ToolCall func(ctx context.Context, name string, input json.RawMessage) (ToolOutput, error)
+// ToolCall runs a client's tool in a session; call is the agent's own id of the
+// call, "" if it does not tell. Its error says that there was nobody to run it.
+type ToolCall func(ctx context.Context, call, name string, input json.RawMessage) (ToolOutput, error)
 
 // ToolOutput is what a client's tool gave.
 type ToolOutput struct {
@@ -50,8 +50,8 @@ func (s *Session) openDoor(r *run, o *agent.Open) ToolDoor {
 		return nil
 	}
 	chat := r.chat
-	door, err := s.host.opt.Tools.Open(func(ctx context.Context, name string, input json.RawMessage) (ToolOutput, error) {
-		return s.CallTool(ctx, chat, name, input)
+	door, err := s.host.opt.Tools.Open(func(ctx context.Context, call, name string, input json.RawMessage) (ToolOutput, error) {
+		return s.CallTool(ctx, chat, call, name, input)
 	})
 	if err != nil {
 		s.log.Error("The clients' tools cannot be served to the agent", "chat", chat.String(), "err", err)
@@ -91,8 +91,9 @@ func bareName(name string) string {
 
 // CallTool has a client run its tool for the agent of a chat, and waits for
 // the outcome. The call that the agent shows in its turn, if it shows one, is
-// the one that the clients see. It ends with the turn.
-func (s *Session) CallTool(ctx context.Context, chat id.ID, name string, input json.RawMessage) (ToolOutput, error) {
+// the one that the clients see: that of the id if the agent tells one, else one
+// of that name. It ends with the turn.
+func (s *Session) CallTool(ctx context.Context, chat id.ID, call, name string, input json.RawMessage) (ToolOutput, error) {
 	input = object(input)
 	if input == nil {
 		input = json.RawMessage(`{}`)
@@ -103,7 +104,7 @@ func (s *Session) CallTool(ctx context.Context, chat id.ID, name string, input j
 	for begin, pause := time.Now(), 5*time.Millisecond; opened.IsNil(); pause *= 2 {
 		last := time.Since(begin) >= LinkWithin
 		err := s.do(ctx, false, func(s *Session) (err error) {
-			opened, err = s.openServedCall(chat, name, input, reply, last)
+			opened, err = s.openServedCall(chat, call, name, input, reply, last)
 			return err
 		})
 		if err != nil {
@@ -149,9 +150,9 @@ func resultOf(res event.Resolution) *agent.Result {
 }
 
 // openServedCall opens the interaction of a call that came over MCP: on the
-// agent's call of that name, if there is one, of the same input first. Without
-// one it does nothing, or, at last, shows a call of its own.
-func (s *Session) openServedCall(chat id.ID, name string, input json.RawMessage, reply chan event.Resolution, last bool) (id.ID, error) {
+// agent's call of that id, or, if there is no id, of that name, of the same
+// input first. Without one it does nothing, or, at last, shows a call of its own.
+func (s *Session) openServedCall(chat id.ID, theirs, name string, input json.RawMessage, reply chan event.Resolution, last bool) (id.ID, error) {
 	root := s.chats[chat]
 	if root == nil || root.turn.IsNil() || root.draining {
 		return id.Nil, fmt.Errorf("%w: no turn is running", ErrInvalid)
@@ -167,8 +168,8 @@ func (s *Session) openServedCall(chat id.ID, name string, input json.RawMessage,
 	var found *call
 	var of *run
 	for _, r := range runs {
-		for _, c := range r.calls {
-			if c.tool.Server != ToolServerName || c.tool.Name != name || r.asksFor(c) {
+		for key, c := range r.calls {
+			if theirs != "" && key != theirs || c.tool.Server != ToolServerName || c.tool.Name != name || r.asksFor(c) {
 				continue
 			}
 			same := sameJSON(c.tool.Input, input)

@@ -284,7 +284,16 @@ func (f *fake) prompt(id json.RawMessage, prompt []block, cancel chan struct{}) 
 		case "think":
 			f.update("agent_thought_chunk", obj{"content": obj{"type": "text", "text": "\n\n" + rest}})
 		case "huge":
-			fmt.Fprintln(os.Stdout, `{"jsonrpc":"2.0","method":"session/update","params":"`+strings.Repeat("x", 33<<20)+`"}`)
+			fmt.Fprintln(os.Stdout, `{"jsonrpc":"2.0","method":"session/update","params":"`+strings.Repeat("x", 40<<20)+`"}`)
+		case "doomed":
+			go func() {
+				for {
+					if _, err := os.Stat(filepath.Join(f.dir, "die")); err == nil {
+						os.Exit(9)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			}()
 		case "noise":
 			fmt.Fprintln(os.Stdout, "{ this is no record\nnor this")
 		default:

@@ -341,8 +341,17 @@ func (f *fake) do(ctx context.Context, line string) (failure string, err error) 
 		f.mu.Lock()
 		f.deaf = true
 		f.mu.Unlock()
-		f.event(fields{"type": "message_start", "message": fields{"id": f.newID("msg")}})
+		f.start("text", fields{"type": "text", "text": "I"})
 		select {}
+	case "doomed":
+		go func() {
+			for {
+				if _, err := os.Stat("die"); err == nil {
+					os.Exit(9)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
 	case "noise":
 		f.out.Lock()
 		fmt.Println(rest)
@@ -445,6 +454,7 @@ func (f *fake) bash(ctx context.Context, command string) error {
 	}
 	_ = json.Unmarshal(a.UpdatedInput, &in)
 	cmd := exec.Command("/bin/sh", "-c", in.Command)
+	cmd.Env = append(os.Environ(), "CLAUDECODE=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 100*time.Millisecond

@@ -137,6 +137,21 @@ func (r *fakeRun) do(line string) map[string]any {
 		r.say([]string{"I"})
 		r.ctx = context.WithoutCancel(r.ctx)
 		select {}
+	case "doomed":
+		go func() {
+			for {
+				if _, err := os.Stat("die"); err == nil {
+					os.Exit(9)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+	case "noise":
+		r.f.out.Lock()
+		_, _ = os.Stdout.WriteString("Downloading...\n{\"method\":\n")
+		r.f.out.Unlock()
+	case "huge":
+		r.note("item/agentMessage/delta", map[string]any{"itemId": "m", "delta": strings.Repeat("y", 40<<20)})
 	case "odd":
 		r.say([]string{strings.TrimSpace(string(r.ask("item/unheard/of", map[string]any{})))})
 	case "spawn":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,13 +37,16 @@ func (p *Proc) Processes() ([]Process, error) {
 // EndOthers kills what the program started, but for those in keep and the
 // program itself: for a command that outlived the turn it ran in. Keep is what
 // Processes said before the turn.
-func (p *Proc) EndOthers(keep []Process) error {
+//
+// With marks, NAME=value settings, only those that were started with all of
+// them are meant.
+func (p *Proc) EndOthers(keep []Process, marks ...string) error {
 	for range strayRounds {
 		all, err := p.Processes()
 		if err != nil {
 			return err
 		}
-		others := slices.DeleteFunc(all, func(q Process) bool { return q.PID == p.PID() || slices.Contains(keep, q) })
+		others := slices.DeleteFunc(all, func(q Process) bool { return q.PID == p.PID() || slices.Contains(keep, q) || !q.has(marks) })
 		if len(others) == 0 {
 			return nil
 		}
@@ -54,6 +58,19 @@ func (p *Proc) EndOthers(keep []Process) error {
 		time.Sleep(strayPause)
 	}
 	return fmt.Errorf("what %d started does not end", p.PID())
+}
+
+// has tells whether the process was started with all the settings.
+func (q Process) has(settings []string) bool {
+	if len(settings) == 0 {
+		return true
+	}
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", q.PID))
+	if err != nil {
+		return false
+	}
+	all := strings.Split(string(env), "\x00")
+	return !slices.ContainsFunc(settings, func(s string) bool { return !slices.Contains(all, s) })
 }
 
 // kill opens a handle before it looks at the process again, so that an id that

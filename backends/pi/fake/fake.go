@@ -20,9 +20,6 @@ import (
 	"github.com/polyhost/polyhost/backends/contract"
 )
 
-// DeafVar is set for a program that does not heed an abort.
-const DeafVar = "PI_FAKE_DEAF"
-
 // Scripted are its lines, for the contract suite.
 var Scripted = contract.Config{
 	Text: "say hello out there", TextWant: "hello out there", Long: "long", Slow: "sleep",
@@ -47,6 +44,7 @@ type fake struct {
 	level   string
 	tools   map[string]bool
 	busy    bool
+	deaf    bool
 	stop    chan struct{} // closed by abort
 	ended   chan struct{} // closed at the end of a run
 	steers  []string
@@ -132,9 +130,9 @@ func Main() int {
 			f.say(object{"type": "queue_update", "steering": []string{command.Message}, "followUp": []string{}})
 		case "abort":
 			f.mu.Lock()
-			busy, stop, ended := f.busy, f.stop, f.ended
+			busy, stop, ended, deaf := f.busy, f.stop, f.ended, f.deaf
 			f.mu.Unlock()
-			if busy && os.Getenv(DeafVar) == "" {
+			if busy && !deaf {
 				close(stop)
 				go func() { <-ended; f.say(reply) }()
 			} else if !busy {
@@ -380,8 +378,28 @@ func (f *fake) step(line string, images int) string {
 	case "die":
 		fmt.Fprintln(os.Stderr, "out of memory")
 		os.Exit(7)
+	case "doomed":
+		go func() {
+			for {
+				if _, err := os.Stat("die"); err == nil {
+					os.Exit(9)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+	case "deaf": // to aborts
+		f.mu.Lock()
+		f.deaf = true
+		f.mu.Unlock()
+		f.say(object{"type": "message_start", "message": object{"role": "assistant", "content": []any{}}})
+		f.update(object{"type": "text_start", "contentIndex": 0})
+		f.update(object{"type": "text_delta", "contentIndex": 0, "delta": "I"})
+		select {}
 	case "garbage":
+		f.out.Lock()
 		fmt.Println("not a record\n{\"type\":")
+		f.out.Unlock()
+	case "huge":
 		f.say(object{"type": "response", "command": "huge", "error": strings.Repeat("x", 40<<20)})
 	case "ask":
 		answer := f.dialog(object{"method": "select", "title": "Which colour?", "options": []string{"red", "blue"}})
