@@ -18,6 +18,9 @@ const (
 	// pageDefault and pageMax are the items of a page: given by the protocol.
 	pageDefault, pageMax = 50, 200
 
+	// pieceBytes is how many bytes of entries a stream takes from the ring at once:
+	// what it holds beside its queue while its peer does not read.
+	pieceBytes = 64 << 10
 	// pageBytes is how many bytes of events a page has before it ends early.
 	pageBytes = 4 << 20
 	// maxReplays is how many subscriptions read the log at once: each holds the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 )
 
 var (
@@ -58,6 +59,19 @@ func (g *ring) add(entries []entry) {
 	}
 }
 
+// some copies entries, as many as make a piece. A stream that waits for its peer
+// holds on to them, so they must not be the whole ring.
+func (g *ring) some(from uint64) []entry {
+	n, size := 0, 0
+	for _, e := range g.entries[from:] {
+		if size += len(e.frame); n > 0 && size > pieceBytes {
+			break
+		}
+		n++
+	}
+	return slices.Clone(g.entries[from : from+uint64(n)])
+}
+
 // attach follows the room from now on.
 func (r *room) attach(live bool) *cursor {
 	r.mu.Lock()
@@ -85,9 +99,8 @@ func (c *cursor) detach() {
 	}
 }
 
-// wait returns the entries since the last call, at least one; errLagged when
-// some were missed, errOver at the end of the stream. The slice may be used
-// until the next call.
+// wait returns entries since the last call, at least one; errLagged when some
+// were missed, errOver at the end of the stream. The slice is the caller's.
 func (c *cursor) wait(ctx context.Context) ([]entry, error) {
 	r := c.room
 	for {
@@ -98,9 +111,8 @@ func (c *cursor) wait(ctx context.Context) ([]entry, error) {
 			r.mu.Unlock()
 			return nil, errLagged
 		case c.next < g.end():
-			got := g.entries[c.next-g.base:]
-			got = got[:len(got):len(got)]
-			c.next, c.at = g.end(), got[len(got)-1].pos
+			got := g.some(c.next - g.base)
+			c.next, c.at = c.next+uint64(len(got)), got[len(got)-1].pos
 			r.mu.Unlock()
 			return got, nil
 		case c.over:

@@ -39,7 +39,7 @@ var protocols = []protocol{
 }
 
 // bae is for what does not need deltas.
-var bae = protocol{"bae", watchBAE, "\x00", `"turn.`}
+var bae = protocol{"bae", watchBAE, "\x00", `"server.message.send"`}
 
 // each runs a benchmark for each protocol.
 func each(b *testing.B, list []protocol, f func(*testing.B, protocol)) {
@@ -54,6 +54,7 @@ type stream struct {
 	next  func() ([]byte, error)
 	send  func(any) error
 	close func()
+	raw   io.Reader // the bytes as they come, for those who do not call next
 
 	session id.ID // where a benchmark has several
 
@@ -130,7 +131,7 @@ func dial(b testing.TB, url string, header http.Header) *stream {
 func socket(b testing.TB, c *websocket.Conn) *stream {
 	b.Cleanup(func() { c.Close() })
 	buf := make([]byte, 1<<10)
-	return &stream{b: b, send: c.WriteJSON, close: func() { c.Close() }, next: func() ([]byte, error) {
+	return &stream{b: b, send: c.WriteJSON, close: func() { c.Close() }, raw: c.NetConn(), next: func() ([]byte, error) {
 		_, r, err := c.NextReader()
 		for n := 0; ; {
 			if err != nil {
@@ -263,7 +264,7 @@ func body(b testing.TB, req *http.Request) *stream {
 	b.Cleanup(func() { res.Body.Close(); transport.CloseIdleConnections() })
 	r := bufio.NewReaderSize(res.Body, 64<<10)
 	var long []byte
-	return &stream{b: b, close: func() { res.Body.Close() }, next: func() ([]byte, error) {
+	return &stream{b: b, close: func() { res.Body.Close() }, raw: r, next: func() ([]byte, error) {
 		for long = long[:0]; ; {
 			piece, err := r.ReadSlice('\n')
 			if err == bufio.ErrBufferFull {

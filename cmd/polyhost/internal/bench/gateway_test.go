@@ -257,6 +257,21 @@ func (g *gateway) memory() (heap, resident int64) {
 	return int64(m.Objects), anonymousOf(g.b, g.pid)
 }
 
+// resting is memory once it has stopped to fall: a front may still be at work on
+// what was said.
+func (g *gateway) resting() (heap, resident int64) {
+	heap, resident = g.memory()
+	for quiet := 0; quiet < 5; quiet++ {
+		time.Sleep(20 * time.Millisecond)
+		h, r := g.memory()
+		if h < heap-64<<10 {
+			quiet = -1
+		}
+		heap, resident = min(heap, h), min(resident, r)
+	}
+	return heap, resident
+}
+
 // clients is how many connections and requests a front has.
 func (g *gateway) clients(front string) int {
 	g.b.Helper()
