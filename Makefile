@@ -12,8 +12,10 @@ run: build
 build:
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/polyhost ./cmd/polyhost
 
+# The tests of memory again without the race detector, which is too slow for some.
 test: vet
 	go test -race ./...
+	go test ./cmd/polyhost/internal/bench
 
 vet:
 	go vet ./...

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // all are the fronts where it does not matter what a delta is.
@@ -124,6 +127,26 @@ func stall(b *testing.B, p protocol, clients int) (out grown) {
 		c.close()
 	}
 	return out
+}
+
+// stalledText is how much a stalled client is sent at a time: twice its bound.
+const stalledText = 2 * outbox.DefaultLimit
+
+// kept is more than a front keeps of what was said, for those who come back.
+func (p protocol) kept() int {
+	if p.name == "ahp" { // one journal for all its sessions
+		return 40 << 20
+	}
+	return stalledText
+}
+
+// talk runs turns of a quarter of a megabyte each until so much was said.
+func (g *gateway) talk(sid id.ID, size int) {
+	const deltas, payload = 64, 4096
+	for range size / (deltas * payload) {
+		g.prompt(sid, fmt.Sprintf("stream %d %d", deltas, payload))
+		g.idle(sid)
+	}
 }
 
 // BenchmarkLongSession runs a million deltas in ten thousand turns through one

@@ -1,18 +1,17 @@
-//go:build linux
+//go:build linux && !race
 
 package bench
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
 // A client that never reads costs the gateway at most the bound of its queue,
-// whatever goes on being said, and nothing once it is gone.
+// whatever goes on being said, and nothing once it is gone. The race detector
+// makes so much text too slow: the client would be cut before it is full.
 func TestAStalledClientCostsAtMostItsBound(t *testing.T) {
 	const slack = 2 << 20 // what one run differs from another by
 	for _, p := range all {
@@ -44,26 +43,6 @@ func TestAStalledClientCostsAtMostItsBound(t *testing.T) {
 				t.Errorf("a client that is gone leaves %.1f MiB", mib(gone))
 			}
 		})
-	}
-}
-
-// stalledText is how much a stalled client is sent at a time: twice its bound.
-const stalledText = 2 * outbox.DefaultLimit
-
-// kept is more than a front keeps of what was said, for those who come back.
-func (p protocol) kept() int {
-	if p.name == "ahp" { // one journal for all its sessions
-		return 40 << 20
-	}
-	return stalledText
-}
-
-// talk runs turns of a quarter of a megabyte each until so much was said.
-func (g *gateway) talk(sid id.ID, size int) {
-	const deltas, payload = 64, 4096
-	for range size / (deltas * payload) {
-		g.prompt(sid, fmt.Sprintf("stream %d %d", deltas, payload))
-		g.idle(sid)
 	}
 }
 
