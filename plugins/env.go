@@ -5,23 +5,20 @@ import (
 
 	"github.com/polyhost/polyhost/backends/acp"
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/backends/pi"
 )
 
 // PassVar names, separated by commas, the variables that a built-in plugin
 // passes on to its agent's program beside those it knows of.
 const PassVar = "POLYHOST_PASS_ENV"
 
-// providers are the variables by which agents of any model take their keys and
-// addresses.
-var providers = []string{"ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZURE_*", "AWS_*", "OPENROUTER_*", "MISTRAL_*", "GROQ_*", "XAI_*", "DEEPSEEK_*"}
-
 // builtinEnv are the variables that the agents of the built-in plugins read,
 // beside the usual ones; a name that ends in * is a prefix.
 var builtinEnv = map[string][]string{
 	"demo":   {demo.KeepVar, demo.MCPVar},
-	"claude": {"POLYHOST_CLAUDE*", "ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*"},
-	"codex":  {"OPENAI_*", "CODEX_*"},
-	"pi":     append([]string{"PI_*"}, providers...),
+	"claude": {"POLYHOST_CLAUDE*", "ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "API_TIMEOUT_MS", "MAX_THINKING_TOKENS", "BASH_*"},
+	"codex":  {"POLYHOST_CODEX*", "OPENAI_*", "CODEX_*"},
+	pi.Name:  pi.Variables,
 
 	acp.Gemini.Name:   acp.Gemini.Inherit,
 	acp.OpenCode.Name: acp.OpenCode.Inherit,
