@@ -140,11 +140,15 @@ func (p protocol) kept() int {
 	return stalledText
 }
 
-// talk runs turns of a quarter of a megabyte each until so much was said.
+// turnText is what one turn of talk says.
+const turnText = talkDeltas * talkPayload
+
+const talkDeltas, talkPayload = 64, 4096
+
+// talk runs turns until so much was said.
 func (g *gateway) talk(sid id.ID, size int) {
-	const deltas, payload = 64, 4096
-	for range size / (deltas * payload) {
-		g.prompt(sid, fmt.Sprintf("stream %d %d", deltas, payload))
+	for range size / turnText {
+		g.prompt(sid, fmt.Sprintf("stream %d %d", talkDeltas, talkPayload))
 		g.idle(sid)
 	}
 }

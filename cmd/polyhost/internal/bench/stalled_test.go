@@ -9,11 +9,12 @@ import (
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
-// A client that never reads costs the gateway at most the bound of its queue,
-// whatever goes on being said, and nothing once it is gone. The race detector
+// A client that never reads costs the gateway at most the bound of its queue and,
+// on fronts that let the ring which all clients share grow for those who are behind,
+// what that may grow to; nothing once it is gone and something more was said. The race detector
 // makes so much text too slow: the client would be cut before it is full.
 func TestAStalledClientCostsAtMostItsBound(t *testing.T) {
-	const slack = 2 << 20 // what one run differs from another by
+	const slack int64 = 2 << 20 // what one run differs from another by
 	for _, p := range all {
 		t.Run(p.name, func(t *testing.T) {
 			g := inside(t, p.name)
@@ -30,13 +31,15 @@ func TestAStalledClientCostsAtMostItsBound(t *testing.T) {
 			stalled.close()
 			gone := restingHeap() - before
 			for began := time.Now(); gone > slack && time.Since(began) < patience; {
+				g.talk(sid, turnText)
 				gone = restingHeap() - before
 			}
 			t.Logf("%.1f MiB after 8 MiB of text, %.1f after 16, %.1f when it is gone", mib(full), mib(later), mib(gone))
-			if full > outbox.DefaultLimit+slack {
+			bound := outbox.DefaultLimit + p.ringGrowth() + slack
+			if full > bound {
 				t.Errorf("a stalled client costs %.1f MiB", mib(full))
 			}
-			if later > outbox.DefaultLimit+slack {
+			if later > bound {
 				t.Errorf("a stalled client goes on to grow, to %.1f MiB", mib(later))
 			}
 			if gone > slack {
@@ -44,6 +47,16 @@ func TestAStalledClientCostsAtMostItsBound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ringGrowth is what the shared ring of a front may come to hold more than usual,
+// with room for the chunks that its frames lie in.
+func (p protocol) ringGrowth() int64 {
+	switch p.name {
+	case "ahp", "zidane", "cognitio":
+		return 64 << 20
+	}
+	return 0
 }
 
 // restingHeap is the heap of this process once it has stopped to fall: a front
