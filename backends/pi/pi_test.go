@@ -206,7 +206,7 @@ func TestAConversationThatIsNotThereIsNotResumed(t *testing.T) {
 	b := &Backend{}
 	t.Cleanup(func() { _ = b.Close() })
 	_, err := b.Open(t.Context(), agent.Open{Dirs: []string{t.TempDir()}, Resume: "none"})
-	if err == nil || !strings.Contains(err.Error(), "none cannot be resumed") || !strings.Contains(err.Error(), "No session found") {
+	if err == nil || !strings.Contains(err.Error(), "none cannot be resumed") || !strings.Contains(err.Error(), "no session found") {
 		t.Errorf("%v", err)
 	}
 }

@@ -176,7 +176,7 @@ func (f *fake) open(dir string) error {
 		}
 		found, _ := filepath.Glob(filepath.Join(dir, "*_"+id+".jsonl"))
 		if len(found) != 1 {
-			return fmt.Errorf("No session found matching '%s'", id)
+			return fmt.Errorf("no session found matching '%s'", id)
 		}
 		if name == "--session" {
 			f.session, f.file = id, found[0]
