@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -141,7 +142,11 @@ func send(c *client, kind int, data []byte) error {
 	if c.ws == nil {
 		return errors.New("not a WebSocket")
 	}
-	return c.ws.WriteMessage(kind, data)
+	err := c.ws.WriteMessage(kind, data)
+	if errors.Is(err, websocket.ErrCloseSent) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return nil // the peer closed before it had all of it: the next step says what is expected
+	}
+	return err
 }
 
 func sendText(_ *run, _ step, c *client, rest string) error {
