@@ -135,7 +135,7 @@ func TestWhatElseATurnReports(t *testing.T) {
 		t.Errorf("an unknown model: %+v", bad)
 	}
 	once := k.turn(agent.Prompt{Turn: "t4", Text: "fail 400 no such thing"}, nil)
-	if e := last(once).Error; e == nil || e.Code != codeBadRequest || spoken(once) != "" {
+	if e := last(once).Error; e == nil || e.Code != event.CodeBadRequest || spoken(once) != "" {
 		t.Errorf("a model's error is told once: %q, %+v", spoken(once), e)
 	}
 }

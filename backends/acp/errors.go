@@ -10,20 +10,8 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// The codes of turns that failed.
-const (
-	codeBadRequest  = "bad_request"
-	codeAuth        = "auth"
-	codeRateLimited = "rate_limited"
-	codeOverloaded  = "overloaded"
-	codeCut         = "cut_stream"
-	codeRefusal     = "refusal"
-	codeContext     = "context_overflow"
-	codeMaxTurns    = "max_turns"
-	codeDied        = "agent_died"
-	codeResume      = "resume_failed"
-	codeAgent       = "agent_error"
-)
+// codeResume says that the conversation could not be resumed.
+const codeResume = "resume_failed"
 
 // reasons find the code of an error by its words; the first that fits counts.
 // The protocol has one code for all errors of models.
@@ -32,14 +20,14 @@ var reasons = []struct {
 	again bool
 	words *regexp.Regexp
 }{
-	{codeContext, false, regexp.MustCompile(`(?i)context.?(window|length)|prompt is too long|too many tokens|context_window`)},
-	{codeRefusal, false, regexp.MustCompile(`(?i)refus|content.?filter|usage policy`)},
-	{codeCut, true, regexp.MustCompile(`(?i)connection (reset|lost|closed)|stream (disconnected|closed|ended)|terminated|mid-response|premature`)},
-	{codeRateLimited, true, regexp.MustCompile(`(?i)\b429\b|rate.?limit|too many requests|usage.?limit|quota`)},
-	{codeOverloaded, true, regexp.MustCompile(`(?i)\b(503|529)\b|overloaded|high demand|unavailable|internal_server_error`)},
-	{codeAuth, false, regexp.MustCompile(`(?i)\b(401|403)\b|unauthori[sz]ed|authenticat|api.?key|not (signed|logged) in`)},
-	{codeBadRequest, false, regexp.MustCompile(`(?i)\b400\b|bad.?request|invalid.?request`)},
-	{codeOverloaded, true, regexp.MustCompile(`\b50[024]\b`)},
+	{event.CodeOverflow, false, regexp.MustCompile(`(?i)context.?(window|length)|prompt is too long|too many tokens|context_window`)},
+	{event.CodeRefusal, false, regexp.MustCompile(`(?i)refus|content.?filter|usage policy`)},
+	{event.CodeCutStream, true, regexp.MustCompile(`(?i)connection (reset|lost|closed)|stream (disconnected|closed|ended)|terminated|mid-response|premature`)},
+	{event.CodeRateLimited, true, regexp.MustCompile(`(?i)\b429\b|rate.?limit|too many requests|usage.?limit|quota`)},
+	{event.CodeOverloaded, true, regexp.MustCompile(`(?i)\b(503|529)\b|overloaded|high demand|unavailable|internal_server_error`)},
+	{event.CodeAuth, false, regexp.MustCompile(`(?i)\b(401|403)\b|unauthori[sz]ed|authenticat|api.?key|not (signed|logged) in`)},
+	{event.CodeBadRequest, false, regexp.MustCompile(`(?i)\b400\b|bad.?request|invalid.?request`)},
+	{event.CodeOverloaded, true, regexp.MustCompile(`\b50[024]\b`)},
 }
 
 // turnError words why a turn failed.
@@ -48,28 +36,28 @@ func (a *Agent) turnError(err error) *event.Error {
 	if errors.As(err, &problem) {
 		code := event.CodeAgentStart
 		if problem.Code == agent.ProblemSignedOut {
-			code = codeAuth
+			code = event.CodeAuth
 		}
 		return &event.Error{Code: code, Message: problem.Error()}
 	}
 	var refused *rpcError
 	if !errors.As(err, &refused) {
-		return &event.Error{Code: codeAgent, Message: err.Error(), Retryable: true}
+		return &event.Error{Code: event.CodeAgentError, Message: err.Error(), Retryable: true}
 	}
 	if refused.Code == codeSignIn {
-		return &event.Error{Code: codeAuth, Message: refused.text() + ": " + a.SignIn}
+		return &event.Error{Code: event.CodeAuth, Message: refused.text() + ": " + a.SignIn}
 	}
-	e := &event.Error{Code: codeAgent, Message: refused.text()}
+	e := &event.Error{Code: event.CodeAgentError, Message: refused.text()}
 	where := e.Message + " " + string(refused.Data)
 	switch { // some put the model server's status there
 	case refused.Code == 400 || refused.Code == 404:
-		e.Code = codeBadRequest
+		e.Code = event.CodeBadRequest
 		return e
 	case refused.Code == 401 || refused.Code == 403:
-		e.Code = codeAuth
+		e.Code = event.CodeAuth
 		return e
 	case refused.Code == 429:
-		e.Code, e.Retryable = codeRateLimited, true
+		e.Code, e.Retryable = event.CodeRateLimited, true
 		return e
 	}
 	for _, r := range reasons {
@@ -79,7 +67,7 @@ func (a *Agent) turnError(err error) *event.Error {
 		}
 	}
 	if refused.Code >= 500 && refused.Code < 600 {
-		e.Code, e.Retryable = codeOverloaded, true
+		e.Code, e.Retryable = event.CodeOverloaded, true
 	}
 	return e
 }

@@ -71,7 +71,7 @@ func (c *conversation) prompt(t *turn) ending {
 		if errors.Is(err, errDied) {
 			return c.died(l)
 		}
-		return failed(&event.Error{Code: codeBadRequest, Message: err.Error()})
+		return failed(&event.Error{Code: event.CodeBadRequest, Message: err.Error()})
 	}
 	blocks, err := l.blocks(t.prompt)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *conversation) prompt(t *turn) ending {
 	}
 	keep, err := l.proc.Processes()
 	if err != nil {
-		return failed(&event.Error{Code: codeAgent, Message: err.Error()})
+		return failed(&event.Error{Code: event.CodeAgentError, Message: err.Error()})
 	}
 	c.speaking.Lock()
 	c.m.begin()
@@ -119,7 +119,7 @@ func (c *conversation) failed(err error) ending {
 // died words the end of the agent's program.
 func (c *conversation) died(l *link) ending {
 	c.lost(l)
-	return failed(&event.Error{Code: codeDied, Message: c.agent.Title + " ended: " + l.proc.Exit(), Retryable: true})
+	return failed(&event.Error{Code: event.CodeAgentDied, Message: c.agent.Title + " ended: " + l.proc.Exit(), Retryable: true})
 }
 
 // answered reads how the agent ended the turn.
@@ -132,14 +132,14 @@ func (c *conversation) answered(l *link, r reply) ending {
 	}
 	a := &promptAnswer{}
 	if err := decode(r.result, a); err != nil {
-		return failed(&event.Error{Code: codeAgent, Message: "the agent's answer is not what the protocol says"})
+		return failed(&event.Error{Code: event.CodeAgentError, Message: "the agent's answer is not what the protocol says"})
 	}
 	e := ending{status: event.TurnComplete, answer: a}
 	switch a.StopReason {
 	case "refusal":
-		e.status, e.err = event.TurnFailed, &event.Error{Code: codeRefusal, Message: "the model refused to answer"}
+		e.status, e.err = event.TurnFailed, &event.Error{Code: event.CodeRefusal, Message: "the model refused to answer"}
 	case "max_turn_requests":
-		e.status, e.err = event.TurnFailed, &event.Error{Code: codeMaxTurns, Message: "the turn took more requests than the agent allows"}
+		e.status, e.err = event.TurnFailed, &event.Error{Code: event.CodeMaxTurns, Message: "the turn took more requests than the agent allows"}
 	case "max_tokens":
 		e.notice = &event.Notice{Level: "warning", Code: "max_tokens", Text: "the answer was cut at the model's output limit"}
 	}

@@ -50,7 +50,7 @@ func (m *mapper) taskEnded(r *record) {
 	}
 	var failure *event.Error
 	if r.Status == "failed" {
-		failure = &event.Error{Code: codeAgent, Message: r.Summary}
+		failure = &event.Error{Code: event.CodeAgentError, Message: r.Summary}
 	}
 	m.endChild(r.ToolUseID, failure)
 }

@@ -9,21 +9,6 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// The codes of a failed turn.
-const (
-	codeDied       = "agent_died"
-	codeAgent      = "agent_error"
-	codeBadRequest = "bad_request"
-	codeAuth       = "auth"
-	codeRate       = "rate_limited"
-	codeOverloaded = "overloaded"
-	codeCut        = "cut_stream"
-	codeRefusal    = "refusal"
-	codeContext    = "context_overflow"
-	codeTurns      = "max_turns"
-	codeTokens     = "max_tokens"
-)
-
 // result ends one of the CLI's turns.
 func (m *mapper) result(r *record) {
 	m.running = false
@@ -68,29 +53,29 @@ func failure(r *record) *event.Error {
 	if said == "" {
 		said = strings.Join(slices.DeleteFunc(slices.Clone(r.Errors), func(e string) bool { return strings.HasPrefix(e, "[ede_diagnostic]") }), "; ")
 	}
-	code := codeAgent
+	code := event.CodeAgentError
 	low := strings.ToLower(said)
 	switch {
 	case r.Subtype == "error_max_turns":
-		code, said = codeTurns, words(said, "the agent made as many model calls as one turn may have")
+		code, said = event.CodeMaxTurns, words(said, "the agent made as many model calls as one turn may have")
 	case r.StopReason == "refusal":
-		code = codeRefusal
+		code = event.CodeRefusal
 	case strings.Contains(low, "prompt is too long") || strings.Contains(low, "context window") || strings.Contains(low, "context limit"):
-		code = codeContext
+		code = event.CodeOverflow
 	case strings.Contains(low, "output token maximum"):
-		code = codeTokens
+		code = event.CodeMaxTokens
 	case r.APIStatus == 401 || r.APIStatus == 403 || strings.Contains(low, "/login") || strings.Contains(low, "invalid api key"):
-		code = codeAuth
+		code = event.CodeAuth
 	case r.APIStatus == 429 || r.APIErrorType == "rate_limit_error":
-		code = codeRate
+		code = event.CodeRateLimited
 	case r.APIStatus == 529 || r.APIStatus == 503 || r.APIErrorType == "overloaded_error":
-		code = codeOverloaded
+		code = event.CodeOverloaded
 	case r.APIError == "connection_failed" || strings.Contains(low, "connection lost"):
-		code = codeCut
+		code = event.CodeCutStream
 	case r.APIStatus >= 400 && r.APIStatus < 500:
-		code = codeBadRequest
+		code = event.CodeBadRequest
 	}
-	again := code == codeRate || code == codeOverloaded || code == codeCut
+	again := code == event.CodeRateLimited || code == event.CodeOverloaded || code == event.CodeCutStream
 	return &event.Error{Code: code, Message: words(said, "the agent failed without saying why"), Retryable: again}
 }
 

@@ -304,6 +304,6 @@ func (m *mapper) finish(end agent.Frame) {
 // died: the CLI has ended, and how.
 func (m *mapper) died(how string) {
 	m.running, m.lifecycle = false, false
-	m.finish(agent.Frame{Kind: agent.TurnEnd, Status: event.TurnFailed, Error: &event.Error{Code: codeDied, Message: how}})
+	m.finish(agent.Frame{Kind: agent.TurnEnd, Status: event.TurnFailed, Error: &event.Error{Code: event.CodeAgentDied, Message: how}})
 	clear(m.sent)
 }

@@ -99,13 +99,13 @@ func TestRealTurns(t *testing.T) {
 
 func TestRealFailures(t *testing.T) {
 	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
-		{Name: "401", Prompt: "fail 401", Code: codeAuth, Retries: true},
-		{Name: "429", Prompt: "fail 429 1", Code: codeRate, Retries: true},
-		{Name: "529", Prompt: "fail 529", Code: codeOverloaded, Retries: true},
-		{Name: "400", Prompt: "fail 400", Code: codeBadRequest},
-		{Name: "cut", Prompt: "cut 3", Code: codeCut, Retries: true},
-		{Name: "refusal", Prompt: "refuse", Code: codeRefusal},
-		{Name: "overflow", Prompt: "overflow", Code: codeContext},
-		{Name: "max tokens", Prompt: "maxtok", Code: codeTokens},
+		{Name: "401", Prompt: "fail 401", Code: event.CodeAuth, Retries: true},
+		{Name: "429", Prompt: "fail 429 1", Code: event.CodeRateLimited, Retries: true},
+		{Name: "529", Prompt: "fail 529", Code: event.CodeOverloaded, Retries: true},
+		{Name: "400", Prompt: "fail 400", Code: event.CodeBadRequest},
+		{Name: "cut", Prompt: "cut 3", Code: event.CodeCutStream, Retries: true},
+		{Name: "refusal", Prompt: "refuse", Code: event.CodeRefusal},
+		{Name: "overflow", Prompt: "overflow", Code: event.CodeOverflow},
+		{Name: "max tokens", Prompt: "maxtok", Code: event.CodeMaxTokens},
 	})
 }

@@ -7,25 +7,10 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// The codes of failed turns.
-const (
-	codeBadRequest  = "bad_request"
-	codeAuth        = "auth"
-	codeRateLimited = "rate_limited"
-	codeOverloaded  = "overloaded"
-	codeCutStream   = "cut_stream"
-	codeRefusal     = "refusal"
-	codeOverflow    = "context_overflow"
-	codeTokens      = "max_tokens"
-	codeAgentDied   = "agent_died"
-	codeAgentError  = "agent_error"
-	codeInterrupted = "interrupted"
-)
-
 // failure is a turn's error with its code and the program's own words.
 func failure(e *turnError) *event.Error {
 	if e == nil {
-		return &event.Error{Code: codeAgentError, Message: "codex failed without saying why"}
+		return &event.Error{Code: event.CodeAgentError, Message: "codex failed without saying why"}
 	}
 	word, status := e.kind()
 	text := e.Message
@@ -34,7 +19,7 @@ func failure(e *turnError) *event.Error {
 	}
 	out := &event.Error{Code: codeOf(word, status, text), Message: inner(text)}
 	switch out.Code {
-	case codeRateLimited, codeOverloaded, codeCutStream:
+	case event.CodeRateLimited, event.CodeOverloaded, event.CodeCutStream:
 		out.Retryable = true
 	}
 	return out
@@ -57,44 +42,44 @@ func inner(text string) string {
 func codeOf(word string, status int, text string) string {
 	switch {
 	case status == 401 || status == 403:
-		return codeAuth
+		return event.CodeAuth
 	case status == 429:
-		return codeRateLimited
+		return event.CodeRateLimited
 	case status >= 500:
-		return codeOverloaded
+		return event.CodeOverloaded
 	case status >= 400:
-		return codeBadRequest
+		return event.CodeBadRequest
 	}
 	switch {
 	case strings.Contains(text, "content_filter"):
-		return codeRefusal
+		return event.CodeRefusal
 	case strings.Contains(text, "max_output_tokens"):
-		return codeTokens
+		return event.CodeMaxTokens
 	}
 	switch word {
 	case "contextWindowExceeded":
-		return codeOverflow
+		return event.CodeOverflow
 	case "usageLimitExceeded", "rateLimitExceeded", "sessionBudgetExceeded":
-		return codeRateLimited
+		return event.CodeRateLimited
 	case "serverOverloaded", "internalServerError", "flexUnavailable", "policyCapacityUnavailable":
-		return codeOverloaded
+		return event.CodeOverloaded
 	case "unauthorized":
-		return codeAuth
+		return event.CodeAuth
 	case "badRequest", "modelNotFound":
-		return codeBadRequest
+		return event.CodeBadRequest
 	case "cyberPolicy", "bioPolicy", "misalignmentPolicyViolation":
-		return codeRefusal
+		return event.CodeRefusal
 	case "responseStreamDisconnected", "responseStreamConnectionFailed":
-		return codeCutStream
+		return event.CodeCutStream
 	}
 	// Some failures are told in words alone.
 	switch {
 	case strings.Contains(text, "stream disconnected"):
-		return codeCutStream
+		return event.CodeCutStream
 	case strings.Contains(text, "Missing environment variable"):
-		return codeAuth
+		return event.CodeAuth
 	case strings.HasPrefix(text, `{"error"`): // the body of an HTTP 400
-		return codeBadRequest
+		return event.CodeBadRequest
 	}
-	return codeAgentError
+	return event.CodeAgentError
 }

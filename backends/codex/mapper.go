@@ -216,7 +216,7 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 	if n.Turn.Error != nil || n.Turn.Status == "failed" {
 		end.Error = failure(n.Turn.Error)
 	} else if n.Turn.Status == "interrupted" {
-		end.Error = &event.Error{Code: codeInterrupted, Message: "the subagent was interrupted"}
+		end.Error = &event.Error{Code: event.CodeInterrupted, Message: "the subagent was interrupted"}
 	}
 	return append(frames, end)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
 )
 
 var update = flag.Bool("update", false, "write the golden file anew")
@@ -152,20 +153,20 @@ func TestPatchesShowBothTexts(t *testing.T) {
 func TestErrorsHaveCodes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`:                                 codeAuth,
-		`{"message":"m","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}`:                        codeRateLimited,
-		`{"message":"m","codexErrorInfo":"usageLimitExceeded"}`:                                                            codeRateLimited,
-		`{"message":"m","codexErrorInfo":"internalServerError"}`:                                                           codeOverloaded,
-		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                                                         codeOverflow,
-		`{"message":"m","codexErrorInfo":"cyberPolicy"}`:                                                                   codeRefusal,
-		`{"message":"m","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":null}}}`:                          codeCutStream,
-		`{"message":"stream disconnected before completion: x","codexErrorInfo":"other"}`:                                  codeCutStream,
-		`{"message":"stream disconnected: Incomplete response returned, reason: content_filter","codexErrorInfo":"other"}`: codeRefusal,
-		`{"message":"{\"error\": {\"message\": \"bad\"}}","codexErrorInfo":"other"}`:                                       codeBadRequest,
-		`{"message":"Incomplete response returned, reason: max_output_tokens","codexErrorInfo":"other"}`:                   codeTokens,
-		"{\"message\":\"Missing environment variable: `KEY`.\",\"codexErrorInfo\":\"other\"}":                              codeAuth,
-		`{"message":"m","codexErrorInfo":["?"]}`:                                                                           codeAgentError,
-		`{"message":"m"}`:                                                                                                  codeAgentError,
+		`{"message":"m","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`:                                 event.CodeAuth,
+		`{"message":"m","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}`:                        event.CodeRateLimited,
+		`{"message":"m","codexErrorInfo":"usageLimitExceeded"}`:                                                            event.CodeRateLimited,
+		`{"message":"m","codexErrorInfo":"internalServerError"}`:                                                           event.CodeOverloaded,
+		`{"message":"m","codexErrorInfo":"contextWindowExceeded"}`:                                                         event.CodeOverflow,
+		`{"message":"m","codexErrorInfo":"cyberPolicy"}`:                                                                   event.CodeRefusal,
+		`{"message":"m","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":null}}}`:                          event.CodeCutStream,
+		`{"message":"stream disconnected before completion: x","codexErrorInfo":"other"}`:                                  event.CodeCutStream,
+		`{"message":"stream disconnected: Incomplete response returned, reason: content_filter","codexErrorInfo":"other"}`: event.CodeRefusal,
+		`{"message":"{\"error\": {\"message\": \"bad\"}}","codexErrorInfo":"other"}`:                                       event.CodeBadRequest,
+		`{"message":"Incomplete response returned, reason: max_output_tokens","codexErrorInfo":"other"}`:                   event.CodeMaxTokens,
+		"{\"message\":\"Missing environment variable: `KEY`.\",\"codexErrorInfo\":\"other\"}":                              event.CodeAuth,
+		`{"message":"m","codexErrorInfo":["?"]}`:                                                                           event.CodeAgentError,
+		`{"message":"m"}`:                                                                                                  event.CodeAgentError,
 	} {
 		var e turnError
 		if err := json.Unmarshal([]byte(text), &e); err != nil {

@@ -66,7 +66,7 @@ func (c *conversation) learn(t *turn, id string) {
 
 // fail ends a turn that did not get to the program.
 func (c *conversation) fail(t *turn, err error) {
-	e := &event.Error{Code: codeAgentError, Message: err.Error()}
+	e := &event.Error{Code: event.CodeAgentError, Message: err.Error()}
 	var problem *agent.Problem
 	var refused *rpcError
 	switch {
@@ -75,7 +75,7 @@ func (c *conversation) fail(t *turn, err error) {
 	case errors.Is(err, errAttachment):
 		e.Code = event.CodeBadAttachment
 	case errors.As(err, &refused):
-		e.Code = codeBadRequest
+		e.Code = event.CodeBadRequest
 	}
 	c.say(func() []agent.Frame {
 		if t.interrupted {
@@ -333,7 +333,7 @@ func (c *conversation) died(l *link) {
 		if t.interrupted {
 			return c.end(t, event.TurnCancelled, nil)
 		}
-		return c.end(t, event.TurnFailed, &event.Error{Code: codeAgentDied, Message: "codex ended: " + l.proc.Exit()})
+		return c.end(t, event.TurnFailed, &event.Error{Code: event.CodeAgentDied, Message: "codex ended: " + l.proc.Exit()})
 	})
 }
 

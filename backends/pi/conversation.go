@@ -195,8 +195,8 @@ func (c *conversation) begin(t *turn, p agent.Prompt) {
 		// listen tells it, with what was open.
 	case err != nil:
 		e := failure(err.Error())
-		if e.Code == codeAgent || errors.Is(err, errEnded) {
-			e.Code = codeDied
+		if e.Code == event.CodeAgentError || errors.Is(err, errEnded) {
+			e.Code = event.CodeAgentDied
 		}
 		c.end(t, event.TurnFailed, e)
 	default:
@@ -283,6 +283,7 @@ func (c *conversation) configure(ctx context.Context, p *process, prompt agent.P
 	}
 	if newTools {
 		c.offered = string(tools)
+		c.m.offer(offer)
 	}
 	return nil
 }

@@ -8,19 +8,6 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// The codes of failed turns.
-const (
-	codeBadRequest  = "bad_request"
-	codeAuth        = "auth"
-	codeRateLimited = "rate_limited"
-	codeOverloaded  = "overloaded"
-	codeCutStream   = "cut_stream"
-	codeOverflow    = "context_overflow"
-	codeRefusal     = "refusal"
-	codeDied        = "agent_died"
-	codeAgent       = "agent_error"
-)
-
 var (
 	leadingStatus = regexp.MustCompile(`^(?:HTTP )?([1-5]\d\d)\b`)
 	tooLong       = regexp.MustCompile(`(?i)prompt is too long|context (window|length)|maximum context|too many tokens|token count exceeds`)
@@ -40,26 +27,26 @@ func failure(text string) *event.Error {
 	if len(text) > maxError {
 		text = strings.ToValidUTF8(text[:maxError], "")
 	}
-	e := &event.Error{Code: codeAgent, Message: text}
+	e := &event.Error{Code: event.CodeAgentError, Message: text}
 	status := 0
 	if m := leadingStatus.FindStringSubmatch(text); m != nil {
 		status, _ = strconv.Atoi(m[1])
 	}
 	switch {
 	case tooLong.MatchString(text):
-		e.Code = codeOverflow
+		e.Code = event.CodeOverflow
 	case status == 401 || status == 403 || status == 0 && signedOut.MatchString(text):
-		e.Code = codeAuth
+		e.Code = event.CodeAuth
 	case status == 429 || status == 0 && limited.MatchString(text):
-		e.Code, e.Retryable = codeRateLimited, true
+		e.Code, e.Retryable = event.CodeRateLimited, true
 	case status >= 500 || status == 0 && overloaded.MatchString(text):
-		e.Code, e.Retryable = codeOverloaded, true
+		e.Code, e.Retryable = event.CodeOverloaded, true
 	case refused.MatchString(text):
-		e.Code = codeRefusal
+		e.Code = event.CodeRefusal
 	case status >= 400:
-		e.Code = codeBadRequest
+		e.Code = event.CodeBadRequest
 	case cutOff.MatchString(text):
-		e.Code, e.Retryable = codeCutStream, true
+		e.Code, e.Retryable = event.CodeCutStream, true
 	}
 	return e
 }

@@ -24,7 +24,7 @@ func (c *conversation) listen(p *process, m *mapper) {
 	}
 	c.mu.Unlock()
 	if mine && t != nil && t.sent {
-		c.end(t, event.TurnFailed, &event.Error{Code: codeDied, Message: "pi ended in the middle of the turn: " + p.Exit(), Retryable: true})
+		c.end(t, event.TurnFailed, &event.Error{Code: event.CodeAgentDied, Message: "pi ended in the middle of the turn: " + p.Exit(), Retryable: true})
 	}
 }
 

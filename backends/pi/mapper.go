@@ -24,8 +24,9 @@ type mapper struct {
 	messages  int            // assistant messages so far
 	streaming map[int]string // calls whose input is being made, by their place in the message
 	calls     map[string]*call
-	stopped   string // the last message's reason to stop
-	failure   string // its error
+	clients   map[string]bool // names of clients' tools that were offered
+	stopped   string          // the last message's reason to stop
+	failure   string          // its error
 }
 
 // call is a tool call in progress.
@@ -151,7 +152,17 @@ func (m *mapper) clientCall(request string, d *dialog) []agent.Frame {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := m.begin(d.Call, d.Tool, d.Input)
-	return append(out, agent.Frame{Kind: agent.ClientCall, Call: d.Call, Request: request, Tool: &agent.Tool{Name: d.Tool, Input: d.Input}})
+	return append(out, agent.Frame{Kind: agent.ClientCall, Call: d.Call, Request: request, Tool: &agent.Tool{Name: d.Tool, Server: clientServer, Input: d.Input}})
+}
+
+// offer notes the tools of clients.
+func (m *mapper) offer(tools []event.ClientTool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clients = map[string]bool{}
+	for _, t := range tools {
+		m.clients[t.Name] = true
+	}
 }
 
 // decided notes how the gateway settled a call.

@@ -124,13 +124,13 @@ func TestErrorsAreToldAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	k := open(t, agent.Open{})
 	for text, code := range map[string]string{
-		"400 bad thing":               codeBadRequest,
-		"401 no":                      codeAuth,
-		"400 prompt is too long: 300": codeOverflow,
-		"529 overloaded":              codeOverloaded,
-		"something else":              codeAgent,
-		"terminated":                  codeCutStream,
-		"429 slow down":               codeRateLimited,
+		"400 bad thing":               event.CodeBadRequest,
+		"401 no":                      event.CodeAuth,
+		"400 prompt is too long: 300": event.CodeOverflow,
+		"529 overloaded":              event.CodeOverloaded,
+		"something else":              event.CodeAgentError,
+		"terminated":                  event.CodeCutStream,
+		"429 slow down":               event.CodeRateLimited,
 	} {
 		frames := k.turn(agent.Prompt{Text: "fail " + text})
 		e := end(frames)

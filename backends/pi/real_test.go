@@ -8,6 +8,7 @@ import (
 
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
 )
 
 // real is the installed pi, as POLYHOST_PI_REAL says, whose own configuration
@@ -19,13 +20,13 @@ func real(t *testing.T) agent.Backend {
 
 func TestRealFailures(t *testing.T) {
 	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
-		{Name: "401", Prompt: "fail 401", Code: codeAuth},
-		{Name: "429", Prompt: "fail 429 1", Code: codeRateLimited, Retries: true},
-		{Name: "529", Prompt: "fail 529", Code: codeOverloaded},
-		{Name: "400", Prompt: "fail 400", Code: codeBadRequest},
-		{Name: "cut", Prompt: "cut 3", Code: codeCutStream, Retries: true},
-		{Name: "refusal", Prompt: "refuse", Code: codeRefusal},
-		{Name: "overflow", Prompt: "overflow", Code: codeOverflow},
+		{Name: "401", Prompt: "fail 401", Code: event.CodeAuth},
+		{Name: "429", Prompt: "fail 429 1", Code: event.CodeRateLimited, Retries: true},
+		{Name: "529", Prompt: "fail 529", Code: event.CodeOverloaded},
+		{Name: "400", Prompt: "fail 400", Code: event.CodeBadRequest},
+		{Name: "cut", Prompt: "cut 3", Code: event.CodeCutStream, Retries: true},
+		{Name: "refusal", Prompt: "refuse", Code: event.CodeRefusal},
+		{Name: "overflow", Prompt: "overflow", Code: event.CodeOverflow},
 		{Name: "max tokens", Prompt: "maxtok"},
 	})
 }

@@ -15,6 +15,10 @@ var tags = map[string]event.Tag{
 	"bash": event.TagExec,
 }
 
+// clientServer is the server that clients' tools are shown under, as with
+// agents that reach them over MCP.
+const clientServer = "polyhost"
+
 // toolInput is what pi's own tools take.
 type toolInput struct {
 	Command string `json:"command"`
@@ -32,6 +36,9 @@ func (m *mapper) describe(name string, input json.RawMessage) agent.Tool {
 	t := agent.Tool{Name: name, Title: name, Tag: tags[name], Input: input}
 	if t.Tag == "" {
 		t.Tag = event.TagExec
+		if m.clients[name] {
+			t.Server, t.Tag = clientServer, ""
+		}
 		return t
 	}
 	var in toolInput

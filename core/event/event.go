@@ -94,3 +94,18 @@ const (
 	CodeRefusals      = "denied"         // too many refused calls in one turn
 	CodeBadAttachment = "bad_attachment" // an attachment could not be read
 )
+
+// The codes by which drivers tell why an agent or its model failed a turn.
+const (
+	CodeBadRequest  = "bad_request"      // the model refused the request as wrong
+	CodeAuth        = "auth"             // not signed in, or not allowed
+	CodeRateLimited = "rate_limited"     // too many requests, or a quota is used up
+	CodeOverloaded  = "overloaded"       // the model's service failed or is too busy
+	CodeCutStream   = "cut_stream"       // the connection to the model broke
+	CodeRefusal     = "refusal"          // the model or its provider declined to answer
+	CodeOverflow    = "context_overflow" // the conversation is too long for the model
+	CodeMaxTurns    = "max_turns"        // the agent's own limit of steps
+	CodeMaxTokens   = "max_tokens"       // the answer reached the limit of tokens
+	CodeAgentDied   = "agent_died"       // the agent's program ended in the turn
+	CodeAgentError  = "agent_error"      // anything else, in the agent's words
+)
