@@ -108,8 +108,11 @@ func (c *conn) end() {
 	subs, cl := c.subs, c.client
 	c.subs = map[string]held{}
 	c.mu.Unlock()
-	for _, h := range subs {
-		c.front.journal.detach(h.ch, c)
+	for uri, h := range subs {
+		left := c.front.journal.detach(h.ch, c)
+		if s := c.front.service(uri); s != nil && left == 0 {
+			s.released(uri)
+		}
 	}
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()

@@ -153,6 +153,9 @@ func (a *action) do(ctx context.Context, typ string) error {
 		}
 		return refusal("this host does not take " + clip(typ) + " on that channel")
 	}
+	if s := a.conn.front.service(a.uri); s != nil {
+		return s.dispatch(ctx, a, typ)
+	}
 	var err error
 	if a.place, err = a.conn.front.find(ctx, a.uri); err != nil {
 		return errNowhere

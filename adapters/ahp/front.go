@@ -31,7 +31,9 @@ type Front struct {
 	door    guard.Rule
 	journal *journal
 	root    *rootChannel
-	marks   chan uint64 // sequence numbers to reserve
+	// services serve the other channels.
+	services []service
+	marks    chan uint64 // sequence numbers to reserve
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc

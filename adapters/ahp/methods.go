@@ -247,6 +247,9 @@ func (f *Front) opened(ctx context.Context, uri string) (held, error) {
 	if uri == rootURI {
 		return held{ch: f.root.ch}, nil
 	}
+	if s := f.service(uri); s != nil {
+		return s.opened(uri)
+	}
 	p, err := f.find(ctx, uri)
 	if err != nil {
 		return held{}, err
@@ -344,6 +347,9 @@ func (c *conn) unsubscribe(ctx context.Context, r *jsonrpc.Request) (any, error)
 		return nil, nil
 	}
 	left := c.front.journal.detach(h.ch, c)
+	if s := c.front.service(p.Channel); s != nil && left == 0 {
+		s.released(p.Channel)
+	}
 	if h.session.IsNil() {
 		return nil, nil
 	}

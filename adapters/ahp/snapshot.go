@@ -24,6 +24,9 @@ func (f *Front) take(ctx context.Context, uri string, turns int) (taken, error) 
 	if uri == rootURI {
 		return f.root.take(), nil
 	}
+	if s := f.service(uri); s != nil {
+		return s.take(ctx, uri)
+	}
 	p, err := f.find(ctx, uri)
 	if err != nil {
 		return taken{}, err
