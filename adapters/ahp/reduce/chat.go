@@ -19,7 +19,7 @@ func chat(state, action Object) (Object, bool) {
 		if turn == nil || part["kind"] == "error" {
 			return state, false
 		}
-		return place(state, "activeTurn", with(turn, "responseParts", append(slices.Clone(list(turn["responseParts"])), part)))
+		return putParts(state, turn, append(slices.Clone(list(turn["responseParts"])), part))
 	case "chat/usage":
 		if turn := running(state, action); turn != nil {
 			return place(state, "activeTurn", with(turn, "usage", action["usage"]))
@@ -213,7 +213,7 @@ func editPart(state, action Object, kind string, edit func(Object) Object) (Obje
 	if i < 0 || object(parts[i])["kind"] != kind {
 		return state, false
 	}
-	return place(state, "activeTurn", with(turn, "responseParts", replaced(parts, i, edit(object(parts[i])))))
+	return putParts(state, turn, replaced(parts, i, edit(object(parts[i]))))
 }
 
 func setPending(state, action Object) (Object, bool) {
@@ -263,8 +263,15 @@ func openRequest(turn Object, id string) (parts []any, at int) {
 	})
 }
 
+// putParts replaces the parts of the active turn, where that cannot move the
+// chat's activity.
+func putParts(state, turn Object, parts []any) (Object, bool) {
+	return place(state, "activeTurn", with(turn, "responseParts", parts))
+}
+
 func setParts(state, turn Object, parts []any) (Object, bool) {
-	return settle(with(state, "activeTurn", with(turn, "responseParts", parts)), Idle), true
+	next, changed := putParts(state, turn, parts)
+	return settle(next, Idle), changed
 }
 
 func requestInput(state, request Object) (Object, bool) {
@@ -296,7 +303,7 @@ func changeAnswer(state, action Object) (Object, bool) {
 	} else {
 		request = with(request, "answers", answers)
 	}
-	return setParts(state, turn, replaced(parts, i, with(object(parts[i]), "request", request)))
+	return putParts(state, turn, replaced(parts, i, with(object(parts[i]), "request", request)))
 }
 
 func completeInput(state, action Object) (Object, bool) {

@@ -31,7 +31,8 @@ func terminal(state, action Object) (Object, bool) {
 		next := slices.Clone(content)
 		for i, v := range next {
 			if p := object(v); p["type"] == "command" && p["commandId"] == action["commandId"] {
-				next[i] = merged(with(p, "isComplete", true), carry(action, "exitCode", "durationMs"))
+				p = with(with(p, "exitCode", action["exitCode"]), "durationMs", action["durationMs"])
+				next[i] = with(p, "isComplete", true)
 			}
 		}
 		return place(state, "content", next)

@@ -20,7 +20,7 @@ func toolCall(state, action Object) (Object, bool) {
 	if action["type"] == "chat/toolCallStart" {
 		call := keep(action)
 		call["status"] = "streaming"
-		return setParts(state, turn, append(slices.Clone(parts), Object{"kind": "toolCall", "toolCall": call}))
+		return putParts(state, turn, append(slices.Clone(parts), Object{"kind": "toolCall", "toolCall": call}))
 	}
 	i := slices.IndexFunc(parts, func(v any) bool {
 		return object(v)["kind"] == "toolCall" && object(object(v)["toolCall"])["toolCallId"] == action["toolCallId"]
@@ -32,7 +32,12 @@ func toolCall(state, action Object) (Object, bool) {
 	if call == nil {
 		return state, false
 	}
-	return setParts(state, turn, replaced(parts, i, with(object(parts[i]), "toolCall", call)))
+	parts = replaced(parts, i, with(object(parts[i]), "toolCall", call))
+	switch action["type"] {
+	case "chat/toolCallDelta", "chat/toolCallContentChanged":
+		return putParts(state, turn, parts)
+	}
+	return setParts(state, turn, parts)
 }
 
 // step is the next state of a call, or nil when the action does not fit.
@@ -73,7 +78,7 @@ func streamInput(call, action Object) Object {
 		return nil
 	}
 	next := with(call, "invocationMessage", or(action["invocationMessage"], call["invocationMessage"]))
-	if piece := text(action["content"]); piece != "" {
+	if piece, given := action["content"].(string); given {
 		next["partialInput"] = text(call["partialInput"]) + piece
 	}
 	return next
@@ -181,8 +186,8 @@ func complete(call, action Object) Object {
 	default:
 		return nil
 	}
-	for _, k := range []string{"success", "pastTenseMessage", "content", "structuredContent", "error"} {
-		if v := result[k]; v != nil {
+	for k, v := range result {
+		if v != nil {
 			next[k] = v
 		}
 	}
@@ -210,7 +215,7 @@ func skipped(call Object) Object {
 	if call["status"] == "completed" || call["status"] == "cancelled" {
 		return call
 	}
-	next := keep(call, "invocationMessage", "toolInput", "selectedOption")
+	next := keep(call, "invocationMessage", "toolInput")
 	if call["status"] == "streaming" {
 		delete(next, "toolInput")
 	}
