@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/polyhost/polyhost/adapters/ahp/strict"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -622,7 +624,9 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
+	var wire strict.Log
 	say := func(v any) {
+		wire.Sent([]byte(show(v)))
 		if err := slow.WriteJSON(v); err != nil {
 			t.Fatal(err)
 		}
@@ -649,7 +653,7 @@ func TestSlowClient(t *testing.T) {
 		_ = slow.SetReadDeadline(time.Now().Add(patience))
 		_, data, err := slow.ReadMessage()
 		if err == nil {
-			err = json.Unmarshal(data, &raw)
+			err = errors.Join(json.Unmarshal(data, &raw), wire.Received(data))
 		}
 		if err != nil {
 			t.Errorf("after %d bytes: %v", text, err)

@@ -33,8 +33,10 @@ func FuzzMessage(f *testing.F) {
 		g.t = t
 		first, greeted, witness := g.dial("first"), g.connect("greeted"), g.connect("witness")
 		greeted.session(g, "demo:/fuzz-"+id.New().String())
-		_ = first.ws.WriteMessage(websocket.BinaryMessage, data)
-		_ = greeted.ws.WriteMessage(websocket.BinaryMessage, data)
+		for _, p := range []*peer{first, greeted} {
+			p.wire.Sent(data)
+			_ = p.ws.WriteMessage(websocket.BinaryMessage, data)
+		}
 		witness.call("listSessions", object{"channel": rootURI})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/polyhost/polyhost/adapters/ahp/reduce"
+	"github.com/polyhost/polyhost/adapters/ahp/strict"
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/host"
@@ -109,6 +110,7 @@ type peer struct {
 	ws   *websocket.Conn
 	next int
 	seq  int
+	wire strict.Log // judges what the host sends
 
 	mu     sync.Mutex
 	change *sync.Cond
@@ -158,6 +160,9 @@ func (p *peer) read() {
 		if err := json.Unmarshal(data, &f); err != nil {
 			p.t.Errorf("frame is not JSON: %v: %s", err, data)
 		}
+		if err := p.wire.Received(data); err != nil {
+			p.t.Errorf("not a frame of the protocol: %v\n%s", err, data)
+		}
 		p.frames = append(p.frames, f)
 		if f["method"] == "action" {
 			p.apply(f["params"].(object))
@@ -182,14 +187,7 @@ func (p *peer) apply(env object) {
 	if !held {
 		return
 	}
-	kind := "session"
-	switch {
-	case uri == rootURI:
-		kind = "root"
-	case strings.HasPrefix(uri, "ahp-chat:"):
-		kind = "chat"
-	}
-	p.states[uri], _ = reduce.For(kind)(state, env["action"].(object))
+	p.states[uri], _ = reduce.For(strict.Kind(uri))(state, env["action"].(object))
 }
 
 func (p *peer) snapshot(s object) {
@@ -205,6 +203,7 @@ func (p *peer) send(v any) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.wire.Sent(b)
 	if err := p.ws.WriteMessage(websocket.TextMessage, b); err != nil {
 		p.t.Fatalf("send: %v", err)
 	}
@@ -289,17 +288,10 @@ func (p *peer) subscribe(uri string) object {
 	p.states[uri] = s["state"].(object)
 	for _, f := range p.frames[at:] { // what came right behind the answer
 		if env, ok := f["params"].(object); ok && f["method"] == "action" && env["channel"] == uri {
-			p.states[uri], _ = reduce.For(kindOf(uri))(p.states[uri], env["action"].(object))
+			p.states[uri], _ = reduce.For(strict.Kind(uri))(p.states[uri], env["action"].(object))
 		}
 	}
 	return s
-}
-
-func kindOf(uri string) string {
-	if strings.HasPrefix(uri, "ahp-chat:") {
-		return "chat"
-	}
-	return "session"
 }
 
 // dispatch sends an action and returns its clientSeq.

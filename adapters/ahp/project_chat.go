@@ -123,7 +123,7 @@ func (l *live) afterSession(e *event.Event) {
 		if c := l.st.Chat(b.Info.ID); c != nil {
 			l.meet(c)
 			l.say(id.Nil, nil, func(r *renderer) any {
-				return map[string]any{"type": "session/chatAdded", "summary": r.head(c, l.chats[c.ID].read)}
+				return map[string]any{"type": "session/chatAdded", "summary": r.head(c, l.chats[c.ID].read).summary()}
 			})
 		}
 	case *event.ChatRemoved:
@@ -318,10 +318,7 @@ func (l *live) settleChat(c *state.Chat) {
 		changes["modifiedAt"] = now.ModifiedAt
 	}
 	if was.Activity != now.Activity {
-		changes["activity"] = nil
-		if now.Activity != "" {
-			changes["activity"] = now.Activity
-		}
+		changes["activity"] = now.Activity
 	}
 	if len(changes) == 0 {
 		return

@@ -72,7 +72,7 @@ type sessionState struct {
 	WorkingDirectories []string           `json:"workingDirectories,omitempty"`
 	Lifecycle          string             `json:"lifecycle"`
 	ActiveClients      []json.RawMessage  `json:"activeClients"`
-	Chats              []chatHead         `json:"chats"`
+	Chats              []chatSummary      `json:"chats"`
 	DefaultChat        string             `json:"defaultChat"`
 	Config             configState        `json:"config"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
@@ -95,6 +95,16 @@ type chatHead struct {
 	Origin        *chatOrigin `json:"origin,omitempty"`
 	Interactivity string      `json:"interactivity,omitempty"`
 }
+
+// chatSummary is a chat in its session's list. Its activity is there even when
+// it does nothing: what the list is told of a chat is laid over what it has, so
+// that a missing key would leave what the chat did before.
+type chatSummary struct {
+	chatHead
+	Activity string `json:"activity"`
+}
+
+func (h chatHead) summary() chatSummary { return chatSummary{h, h.Activity} }
 
 type chatOrigin struct {
 	Kind       string `json:"kind"`

@@ -93,13 +93,13 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), WorkingDirectories: dirURIs(info.Dirs),
-		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatHead{}, DefaultChat: r.chatURI(l.st.Default),
+		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
 	}
 	for _, c := range l.st.Chats {
-		s.Chats = append(s.Chats, r.head(c, l.chatView(c.ID).read))
+		s.Chats = append(s.Chats, r.head(c, l.chatView(c.ID).read).summary())
 	}
 	for _, i := range l.st.Open {
 		if n := r.needs(i); n != nil {

@@ -105,7 +105,7 @@ func pairs(t *testing.T, test func(t *testing.T, a, b party)) {
 // whole turn, and hear of the outcome once.
 func TestCrossFrontApproval(t *testing.T) {
 	t.Parallel()
-	g := polyhost
+	g := judged{polyhost}
 	pairs(t, func(t *testing.T, a, b party) {
 		prompt := []string{"PROMPT", `run echo crossed\nsay the end`}
 		c := compose(t)
@@ -138,7 +138,7 @@ func TestCrossFrontQuestion(t *testing.T) {
 		c.do(b, "answer")
 		c.do(a, "answer heard")
 		c.both(a, b, "answered turn")
-		c.play(polyhost)
+		c.play(judged{polyhost})
 	})
 }
 
@@ -167,7 +167,7 @@ func each(t *testing.T, test func(t *testing.T, a party, others []party)) {
 // one of them deletes it.
 func TestCrossFrontLists(t *testing.T) {
 	t.Parallel()
-	g := polyhost
+	g := judged{polyhost}
 	each(t, func(t *testing.T, a party, others []party) {
 		c := compose(t)
 		c.do(a, "connect")
@@ -207,7 +207,7 @@ func TestCrossFrontLists(t *testing.T) {
 // after the gateway was started anew.
 func TestCrossFrontHistory(t *testing.T) {
 	t.Parallel()
-	g := polyhost
+	g := judged{polyhost}
 	turns := []string{`think hm\nsay turn one`, `read note.txt\nsay turn two`, `plan a; b\nsay turn three`,
 		`spawn helper say from below\nsay turn four`, `usage 12 34\nsay turn five`}
 	each(t, func(t *testing.T, a party, others []party) {

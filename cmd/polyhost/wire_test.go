@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyhost/polyhost/adapters/ahp/strict"
 	"github.com/polyhost/polyhost/transports/wiretest"
 )
 
@@ -13,7 +14,17 @@ import (
 // in POLYHOST_WIRE_SCRIPTS, each against a gateway of its own.
 func TestWireScripts(t *testing.T) {
 	t.Parallel()
-	wiretest.RunFolders(t, polyhost, "../../testdata")
+	wiretest.RunFolders(t, judged{polyhost}, "../../testdata")
+}
+
+// judged has every frame of the front ahp held against its protocol's shapes.
+type judged struct{ *wiretest.Binary }
+
+func (judged) Judge(front string) wiretest.Judge {
+	if front == "ahp" {
+		return new(strict.Log)
+	}
+	return nil
 }
 
 // TestTheFirstScriptOfTheManual runs what a reader of docs/testing.md would
@@ -33,5 +44,5 @@ func TestTheFirstScriptOfTheManual(t *testing.T) {
 	if err := os.WriteFile(file, []byte(script+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wiretest.RunFile(t, polyhost, file, "snowpea")
+	wiretest.RunFile(t, judged{polyhost}, file, "snowpea")
 }

@@ -33,6 +33,7 @@ type client struct {
 	status int             // of the HTTP answer or the refused handshake
 	header http.Header
 	cancel context.CancelFunc
+	judge  Judge // or nil
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when something arrives
@@ -44,6 +45,7 @@ type client struct {
 	next   int // first frame not passed by an ordered expectation
 	last   int // the frame matched last; -1 before
 	banned []ban
+	faults []error // what the judge found
 }
 
 // ban is a pattern that must not arrive from a frame on until the next match.
@@ -63,6 +65,11 @@ func (c *client) signal() {
 func (c *client) add(f frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.judge != nil {
+		if err := c.judge.Received(f.data); err != nil {
+			c.faults = append(c.faults, fmt.Errorf("frame %d is wrong: %w\n%s", len(c.frames)+1, err, cut(string(f.data))))
+		}
+	}
 	c.frames = append(c.frames, f)
 	c.signal()
 }
@@ -96,7 +103,8 @@ type target struct {
 	protocols []string
 	body      string
 	stalled   bool // do not read until told
-	refused   int  // HTTP status expected in place of an upgrade
+	judge     Judge
+	refused   int // HTTP status expected in place of an upgrade
 }
 
 // option applies one word like header="K: V".
@@ -167,7 +175,7 @@ func dialWS(ctx context.Context, t target) (*client, error) {
 		return nil, err
 	}
 	conn.SetReadLimit(maxFrame)
-	c.ws = conn
+	c.ws, c.judge = conn, t.judge
 	if !t.stalled {
 		c.read()
 	}

@@ -30,6 +30,19 @@ type Gateway interface {
 	Log(p Place) string // the end of what it has logged
 }
 
+// Judging is a Gateway that has the frames of fronts held against their
+// protocols, whatever the script expects.
+type Judging interface {
+	Gateway
+	Judge(front string) Judge // of one new WebSocket; nil for a front that nobody judges
+}
+
+// Judge sees every frame of one connection, in order.
+type Judge interface {
+	Sent(frame []byte)           // by the client
+	Received(frame []byte) error // from the gateway: what is wrong with it
+}
+
 // Binary is a Gateway that runs the polyhost program.
 type Binary struct {
 	path string

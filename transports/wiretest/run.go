@@ -31,6 +31,7 @@ type run struct {
 	clients   map[string]*client
 	timeout   time.Duration
 	running   bool
+	faults    []error // what judges found
 }
 
 // RunFile runs one script against a fresh gateway. front is the front that
@@ -85,7 +86,7 @@ func RunFolders(t *testing.T, g Gateway, folders ...string) {
 }
 
 // execute runs a script and returns the first failure, with its line.
-func execute(t *testing.T, g Gateway, s *script) error {
+func execute(t *testing.T, g Gateway, s *script) (err error) {
 	dir := t.TempDir()
 	r := &run{
 		t: t, script: s, gateway: g, timeout: defaultTimeout,
@@ -93,7 +94,12 @@ func execute(t *testing.T, g Gateway, s *script) error {
 		clients: map[string]*client{},
 	}
 	r.vars = map[string]any{"HOME_DIR": r.place.Home, "WORK": r.place.Work}
-	defer r.cleanUp()
+	defer func() {
+		r.cleanUp()
+		if err == nil {
+			err = errors.Join(r.faults...)
+		}
+	}()
 	for name, data := range s.fixtures {
 		path := filepath.Join(r.place.Work, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
@@ -134,13 +140,23 @@ func (r *run) start() error {
 }
 
 func (r *run) cleanUp() {
-	for _, c := range r.clients {
-		c.shut()
+	for _, name := range slices.Sorted(maps.Keys(r.clients)) {
+		r.shut(name)
 	}
 	if r.running {
 		if err := r.gateway.Stop(r.place); err != nil {
 			r.t.Errorf("stop the gateway: %v", err)
 		}
+	}
+}
+
+// shut drops a client's connection and keeps what was wrong with its frames.
+func (r *run) shut(name string) {
+	c := r.clients[name]
+	c.shut()
+	delete(r.clients, name)
+	for _, fault := range c.faults {
+		r.faults = append(r.faults, fmt.Errorf("%s: %s: %w", r.script.file, name, fault))
 	}
 }
 

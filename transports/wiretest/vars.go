@@ -71,6 +71,20 @@ func (r *run) setEndpoints(e Endpoints) {
 	}
 }
 
+// frontAt is the front whose endpoint has the host and port of a URL, or "".
+func (r *run) frontAt(target string) string {
+	at, err := url.Parse(target)
+	if err != nil {
+		return ""
+	}
+	for front, fields := range r.endpoints {
+		if u, err := url.Parse(fields["url"]); err == nil && u.Host == at.Host {
+			return front
+		}
+	}
+	return ""
+}
+
 // resolve turns the target of a connecting step into a URL: a whole URL stands
 // for itself; "front" or "front/path?query" and "/path?query" for the endpoint
 // of that or the script's front, with the path replaced.

@@ -69,9 +69,8 @@ func init() {
 // open reads "TARGET options..." and the body on continuation lines.
 func (r *run) open(st step, rest, scheme string) (target, error) {
 	t := target{header: http.Header{}, method: http.MethodGet}
-	if old := r.clients[st.client]; old != nil {
-		old.shut()
-		delete(r.clients, st.client)
+	if r.clients[st.client] != nil {
+		r.shut(st.client)
 	}
 	head, body, _ := strings.Cut(rest, "\n")
 	ws, err := fields(head)
@@ -115,6 +114,9 @@ func doWS(r *run, st step, _ *client, rest string) error {
 	if err != nil {
 		return err
 	}
+	if j, ok := r.gateway.(Judging); ok {
+		t.judge = j.Judge(r.frontAt(t.url))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
 	c, err := dialWS(ctx, t)
@@ -141,6 +143,9 @@ func doHTTP(r *run, st step, _ *client, rest string) error {
 func send(c *client, kind int, data []byte) error {
 	if c.ws == nil {
 		return errors.New("not a WebSocket")
+	}
+	if c.judge != nil {
+		c.judge.Sent(data)
 	}
 	err := c.ws.WriteMessage(kind, data)
 	if errors.Is(err, websocket.ErrCloseSent) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {

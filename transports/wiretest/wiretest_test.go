@@ -49,6 +49,50 @@ func (g *countingGateway) Start(p Place) (Endpoints, error) {
 	return g.echoGateway.Start(p)
 }
 
+// judgedGateway has the frames of the echo server judged.
+type judgedGateway struct {
+	*echoGateway
+	judges []*pickyJudge
+}
+
+func (g *judgedGateway) Judge(front string) Judge {
+	j := &pickyJudge{front: front}
+	g.judges = append(g.judges, j)
+	return j
+}
+
+// pickyJudge wants no frame to have "b".
+type pickyJudge struct {
+	front string
+	sent  int
+}
+
+func (j *pickyJudge) Sent([]byte) { j.sent++ }
+
+func (j *pickyJudge) Received(frame []byte) error {
+	if strings.Contains(string(frame), `"b"`) {
+		return errors.New("it has b")
+	}
+	return nil
+}
+
+// A script that expects what it gets fails when a judge does not.
+func TestFramesAreJudged(t *testing.T) {
+	t.Parallel()
+	s, err := parse("x.txtar", "echo", []byte("-- s --\nA ws\nA> {\"a\":1}\nA< {\"a\":1}\nA> {\"b\":2}\nA< {\"b\":2}\nA ws\nA> {\"a\":3}\nA< {\"a\":3}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &judgedGateway{echoGateway: newEchoGateway()}
+	err = execute(t, g, s)
+	if err == nil || !strings.Contains(err.Error(), "x.txtar: A: frame 2 is wrong: it has b") || strings.Contains(err.Error(), "frame 1") {
+		t.Errorf("got %v", err)
+	}
+	if len(g.judges) != 2 || g.judges[0].front != "echo" || g.judges[0].sent != 2 || g.judges[1].sent != 1 {
+		t.Errorf("judged were %+v", g.judges)
+	}
+}
+
 // TestFailures runs scripts that must fail, and looks at what they report.
 func TestFailures(t *testing.T) {
 	t.Parallel()
