@@ -2,7 +2,6 @@ package ahp
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -102,7 +101,7 @@ func clientName(a event.Actor) string {
 }
 
 // call makes a call of the running turn, as far as clients were told.
-func (r *renderer) call(p *event.Part, v *callView) toolCall {
+func (r *renderer) call(at spot, p *event.Part, v *callView) toolCall {
 	t := p.Tool
 	if v == nil {
 		v = viewOf(p, r.approvalOpen(p))
@@ -114,18 +113,18 @@ func (r *renderer) call(p *event.Part, v *callView) toolCall {
 		c.PartialInput, c.Meta = v.partial, v.meta
 	case phasePending:
 		c.InvocationMessage, c.ToolInput = ptr(title(t)), input(t.Input)
-		r.confirmation(&c, t)
+		r.confirmation(&c, at, p)
 	case phaseRunning:
 		c.InvocationMessage, c.ToolInput, c.Confirmed = ptr(title(t)), input(t.Input), v.confirmed
 		c.Content = r.content(t, v.shown)
 	default:
-		return r.ended(p)
+		return r.ended(at, p)
 	}
 	return c
 }
 
 // ended makes a call that is over.
-func (r *renderer) ended(p *event.Part) toolCall {
+func (r *renderer) ended(at spot, p *event.Part) toolCall {
 	t := p.Tool
 	c := r.base(t)
 	c.InvocationMessage, c.ToolInput = ptr(title(t)), input(t.Input)
@@ -140,7 +139,7 @@ func (r *renderer) ended(p *event.Part) toolCall {
 		}
 	default:
 		c.Status, c.Confirmed = phaseCompleted, confirmedBy(t)
-		c.toolResultFields, c.Content = r.result(t)
+		c.toolResultFields, c.Content = r.result(at, p)
 	}
 	return c
 }
@@ -155,7 +154,8 @@ func refusalReason(f *event.Refusal) (reason, words string) {
 }
 
 // result makes what a call gave.
-func (r *renderer) result(t *event.Tool) (toolResultFields, []any) {
+func (r *renderer) result(at spot, p *event.Part) (toolResultFields, []any) {
+	t := p.Tool
 	ok := t.Status == event.CallDone
 	f := toolResultFields{Success: &ok, PastTenseMessage: ptr(pastTense(t))}
 	switch {
@@ -174,8 +174,8 @@ func (r *renderer) result(t *event.Tool) (toolResultFields, []any) {
 		}
 	}
 	content := r.content(t, t.Output.Len())
-	for _, e := range t.Edits {
-		edit := edit(e)
+	for i := range t.Edits {
+		edit := r.edit(at, p, i, false)
 		edit.Type = "fileEdit"
 		content = append(content, edit)
 	}
@@ -207,13 +207,14 @@ func (r *renderer) content(t *event.Tool, n int) []any {
 }
 
 // confirmation fills what a person decides on.
-func (r *renderer) confirmation(c *toolCall, t *event.Tool) {
+func (r *renderer) confirmation(c *toolCall, at spot, p *event.Part) {
+	t := p.Tool
 	c.ConfirmationTitle = "Allow " + displayName(t.Name) + "?"
 	c.Editable = true
 	if len(t.Edits) > 0 {
 		c.Edits = &editList{}
-		for _, e := range t.Edits {
-			c.Edits.Items = append(c.Edits.Items, edit(e))
+		for i := range t.Edits {
+			c.Edits.Items = append(c.Edits.Items, r.edit(at, p, i, true))
 		}
 	}
 	scopes := []event.Scope{event.ScopeOnce}
@@ -304,21 +305,6 @@ func metaOf(t *event.Tool) map[string]string {
 		return nil
 	}
 	return map[string]string{"toolKind": kind}
-}
-
-// edit makes a change to a file. The texts themselves are not served; the
-// counts and the file are.
-func edit(e event.FileEdit) fileEdit {
-	uri := fileURI(filepath.Clean(e.Path))
-	side := &editSide{URI: uri, Content: contentRef{URI: uri}}
-	f := fileEdit{Diff: &editStats{Added: e.Added, Removed: e.Removed}}
-	if e.Kind != "create" {
-		f.Before = side
-	}
-	if e.Kind != "delete" {
-		f.After = side
-	}
-	return f
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -18,11 +18,14 @@ import (
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
-// conn is one connection. Its messages are handled one after another.
+// conn is one connection. Its messages are handled one after another, but for
+// those about resources (see lane).
 type conn struct {
-	front *Front
-	ws    *ws.Conn
-	log   *slog.Logger
+	front  *Front
+	ws     *ws.Conn
+	peer   *jsonrpc.Peer
+	log    *slog.Logger
+	number uint64 // grows with each connection
 
 	mu      sync.Mutex
 	client  *client // nil before the handshake
@@ -61,7 +64,19 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &conn{front: f, ws: sock, log: f.log.With("peer", r.RemoteAddr), subs: map[string]held{}, spelled: map[id.ID]string{}}
+	c.peer = jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
+		Send:     c.send,
+		Handle:   c.handle,
+		Preempt:  c.preempt,
+		Serial:   c.lane,
+		MapError: mapError,
+		Logger:   c.log,
+
+		MaxInFlight: maxInFlight,
+	})
 	f.mu.Lock()
+	f.accepted++
+	c.number = f.accepted
 	f.conns[c] = struct{}{}
 	f.mu.Unlock()
 	listen.Detach(r, func(context.Context) {
@@ -73,29 +88,19 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 // serve runs the connection until it ends and everything it started did.
 func (c *conn) serve() {
 	f := c.front
-	peer := jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
-		Send:     c.send,
-		Handle:   c.handle,
-		Preempt:  c.preempt,
-		Serial:   func(*jsonrpc.Request) string { return "all" },
-		MapError: mapError,
-		Logger:   c.log,
-
-		MaxInFlight: maxInFlight,
-	})
 	deadline := time.AfterFunc(handshakeWithin, func() {
 		if c.who() == nil {
 			c.ws.Close(ws.ClosePolicy, "initialize did not come in time")
 		}
 	})
 	err := c.ws.Serve(f.ctx, func(_ context.Context, data []byte) {
-		if err := peer.Receive(data); err != nil {
+		if err := c.peer.Receive(data); err != nil {
 			c.ws.Close(ws.ClosePolicy, "too many notifications at once")
 		}
 	})
 	deadline.Stop()
 	c.end()
-	peer.Close()
+	c.peer.Close()
 	c.feeding.Wait()
 	f.journal.leave(c)
 	c.log.Debug("A connection ended", "err", err)
@@ -163,9 +168,13 @@ func (c *conn) spells(session id.ID, uri string) {
 }
 
 // send queues a frame for this connection alone. A client whose queue is full
-// must come back: what it asked for would be lost.
+// must come back: what it asked for would be lost. A large answer waits until
+// the queue has room for it.
 func (c *conn) send(message []byte) error {
 	err := c.ws.Send(message)
+	for len(message) > largeAnswer && errors.Is(err, outbox.ErrFull) && c.ws.Outbox().WaitBelow(c.front.ctx, 1) == nil {
+		err = c.ws.Send(message)
+	}
 	if errors.Is(err, outbox.ErrFull) {
 		c.tooSlow()
 	}

@@ -133,7 +133,7 @@ func TestHandshake(t *testing.T) {
 	}
 	p.fails(-32600, "initialize", object{"channel": rootURI, "clientId": "c", "protocolVersions": []string{"1.0.0"}})
 	p.fails(-32601, "noSuchMethod", object{})
-	p.fails(-32601, "resourceRead", object{"channel": rootURI, "uri": "file:///etc/passwd"})
+	p.fails(-32601, "resourceRename", object{"channel": rootURI, "uri": "file:///etc/passwd"})
 	p.fails(-32602, "listSessions", object{"channel": "demo:/x"})
 	p.fails(-32602, "authenticate", object{"channel": rootURI, "resource": "https://x", "token": "t"})
 

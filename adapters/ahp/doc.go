@@ -5,7 +5,8 @@
 // Ordering: one journal numbers every action of the host (serverSeq); a
 // connection gets the actions of its channels in that order, and an answer to
 // subscribe before the first action that follows its snapshot. The messages of
-// one connection are handled one after another; only ping overtakes.
+// one connection are handled one after another; only ping overtakes, and
+// requests about resources go beside the others, as they may wait for a client.
 // Loss: none while connected. A connection that falls behind is fed from the
 // journal; when the journal no longer reaches back it is closed and may
 // reconnect, which answers with what it missed or with new snapshots.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
@@ -41,6 +42,12 @@ var errorTable = []struct {
 	{host.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrUnsupported, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
+	{files.ErrNotFound, codeNotFound, "", true},
+	{files.ErrDenied, codePermissionDenied, "", true},
+	{files.ErrExists, codeAlreadyExists, "", true},
+	{files.ErrConflict, codeConflict, "", true},
+	{files.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
+	{files.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
 	{context.Canceled, jsonrpc.CodeInternalError, "the request was cancelled", false}, // its connection is gone: no fault of ours
 }
 
@@ -49,10 +56,14 @@ var errorTable = []struct {
 func mapError(_ string, err error) *jsonrpc.Error {
 	for _, row := range errorTable {
 		if errors.Is(err, row.err) {
+			e := &jsonrpc.Error{Code: row.code, Message: row.text}
 			if row.told {
-				return &jsonrpc.Error{Code: row.code, Message: err.Error()}
+				e.Message = err.Error()
 			}
-			return &jsonrpc.Error{Code: row.code, Message: row.text}
+			if row.code == codePermissionDenied {
+				e.Data = struct{}{} // required, and there is no grant that would help
+			}
+			return e
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/store"
@@ -31,6 +32,7 @@ type Front struct {
 	door    guard.Rule
 	journal *journal
 	root    *rootChannel
+	files   *files.Files
 	// services serve the other channels.
 	services []service
 	marks    chan uint64 // sequence numbers to reserve
@@ -41,6 +43,7 @@ type Front struct {
 
 	mu       sync.Mutex
 	stopping bool
+	accepted uint64 // connections so far
 	lives    map[id.ID]*live
 	conns    map[*conn]struct{}
 	clients  map[string]*client
@@ -69,7 +72,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f := &Front{host: d.Host, log: d.Log, version: d.Version, token: token,
-		door:  guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
+		files: files.New(d.Home), door: guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
 		marks: make(chan uint64, 1), lives: map[id.ID]*live{}, conns: map[*conn]struct{}{}, clients: map[string]*client{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	start, err := f.firstSeq(f.ctx)

@@ -226,6 +226,7 @@ func (p *peer) wait(from int, what string, match func(object) bool) (object, int
 		if p.closed != nil || time.Now().After(deadline) {
 			tail := p.frames[max(from, len(p.frames)-12):]
 			b, _ := json.MarshalIndent(tail, "", " ")
+			b = b[:min(len(b), 32<<10)]
 			p.t.Fatalf("%s: %s did not come (closed: %v); last frames:\n%s", p.id, what, p.closed, b)
 		}
 		p.change.Wait()

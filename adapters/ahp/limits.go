@@ -29,6 +29,17 @@ const (
 	// that numbers never go back when the gateway starts again.
 	seqBlock = 1 << 20
 
+	// largeAnswer is the size from which an answer waits for room in the queue
+	// instead of ending the connection, in bytes: the content of files.
+	largeAnswer = 256 << 10
+
+	// maxResourceURI is the longest URI of a resource, in bytes: every byte of
+	// the longest path may be escaped.
+	maxResourceURI = 16 << 10
+	// ownerWithin is how long a client may take to answer for its resource; it
+	// may ask a person.
+	ownerWithin = 60 * time.Second
+
 	// maxSubscriptions is how many channels one connection may watch.
 	maxSubscriptions = 1024
 	// maxChannelURI is the longest name of a channel, in bytes.

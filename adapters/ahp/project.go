@@ -213,7 +213,9 @@ func (l *live) partStarted(e *event.Event, b *event.PartStarted) {
 	}
 	name := turnID(t)
 	if p.Tool == nil {
-		l.say(e.Chat, nil, func(r *renderer) any { return partAction{"chat/responsePart", name, r.part(p, true)} })
+		l.say(e.Chat, nil, func(r *renderer) any {
+			return partAction{"chat/responsePart", name, r.part(spot{e.Chat, t.ID}, p, true)}
+		})
 		return
 	}
 	v := &callView{phase: phaseStreaming, meta: metaOf(p.Tool)}
@@ -274,7 +276,7 @@ func (l *live) ready(e *event.Event, t *state.Turn, p *event.Part, v *callView, 
 		v.phase = phasePending
 	}
 	l.say(e.Chat, nil, func(r *renderer) any {
-		c := r.call(p, v)
+		c := r.call(spot{e.Chat, t.ID}, p, v)
 		return callReady{Type: "chat/toolCallReady", TurnID: turnID(t), ToolCallID: c.ToolCallID, InvocationMessage: ptr(title(p.Tool)),
 			ToolInput: input(p.Tool.Input), Confirmed: confirmed, ConfirmationTitle: c.ConfirmationTitle, Edits: c.Edits,
 			Editable: c.Editable, Options: c.Options, Meta: c.Meta}
@@ -330,7 +332,7 @@ func (l *live) toolEnded(e *event.Event, b *event.ToolEnded) {
 	}
 	v.phase = phaseCompleted
 	l.say(e.Chat, l.take("call:"+p.ID.String()), func(r *renderer) any {
-		fields, content := r.result(p.Tool)
+		fields, content := r.result(spot{e.Chat, t.ID}, p)
 		return callComplete{"chat/toolCallComplete", turnID(t), p.Tool.Call, callResult{fields, content}}
 	})
 }

@@ -130,10 +130,10 @@ func (r *renderer) chatURI(chat id.ID) string {
 }
 
 // finished makes a turn that is over.
-func (r *renderer) finished(t *state.Turn) turnShape {
+func (r *renderer) finished(chat id.ID, t *state.Turn) turnShape {
 	ms := milliseconds(t.Duration)
 	s := turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt), Duration: &ms,
-		Message: message(&t.Message), ResponseParts: r.parts(t, false), Usage: usage(t.Usage), State: "complete"}
+		Message: message(&t.Message), ResponseParts: r.parts(chat, t, false), Usage: usage(t.Usage), State: "complete"}
 	switch t.Status {
 	case event.TurnCancelled:
 		s.State = "cancelled"
@@ -145,9 +145,9 @@ func (r *renderer) finished(t *state.Turn) turnShape {
 }
 
 // running makes the active turn.
-func (r *renderer) running(t *state.Turn) *turnShape {
+func (r *renderer) running(chat id.ID, t *state.Turn) *turnShape {
 	return &turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt),
-		Message: message(&t.Message), ResponseParts: r.parts(t, true), Usage: usage(t.Usage)}
+		Message: message(&t.Message), ResponseParts: r.parts(chat, t, true), Usage: usage(t.Usage)}
 }
 
 func failure(e *event.Error) errorPart {
@@ -158,14 +158,14 @@ func failure(e *event.Error) errorPart {
 }
 
 // parts makes the parts of a turn, the questions asked between them included.
-func (r *renderer) parts(t *state.Turn, active bool) []any {
+func (r *renderer) parts(chat id.ID, t *state.Turn, active bool) []any {
 	out := make([]any, 0, len(t.Parts)+len(t.Asked))
 	asked := t.Asked
 	for i, p := range t.Parts {
 		for len(asked) > 0 && asked[0].After <= i {
 			out, asked = append(out, r.asked(asked[0])), asked[1:]
 		}
-		out = append(out, r.part(p, active))
+		out = append(out, r.part(spot{chat, t.ID}, p, active))
 	}
 	for _, a := range asked {
 		out = append(out, r.asked(a))
@@ -173,7 +173,7 @@ func (r *renderer) parts(t *state.Turn, active bool) []any {
 	return out
 }
 
-func (r *renderer) part(p *event.Part, active bool) any {
+func (r *renderer) part(at spot, p *event.Part, active bool) any {
 	switch p.Kind {
 	case event.PartText:
 		return textPart{"markdown", p.ID.String(), p.Text.String()}
@@ -181,9 +181,9 @@ func (r *renderer) part(p *event.Part, active bool) any {
 		return textPart{"reasoning", p.ID.String(), p.Text.String()}
 	case event.PartTool:
 		if active {
-			return toolPart{"toolCall", r.call(p, r.calls[p.ID])}
+			return toolPart{"toolCall", r.call(at, p, r.calls[p.ID])}
 		}
-		return toolPart{"toolCall", r.ended(p)}
+		return toolPart{"toolCall", r.ended(at, p)}
 	case event.PartImage:
 		return image(p.Image)
 	case event.PartMessage:
@@ -435,7 +435,7 @@ func (r *renderer) needs(i *event.Interaction) *inputNeeded {
 	if p == nil || p.Tool == nil {
 		return nil
 	}
-	call := r.call(p, r.calls[p.ID])
+	call := r.call(spot{i.Chat, c.Active.ID}, p, r.calls[p.ID])
 	n.TurnID, n.ToolCall = turnID(c.Active), &call
 	switch i.Kind {
 	case event.Approval:

@@ -291,7 +291,7 @@ func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	l.say(at.chat, nil, func(r *renderer) any {
 		shapes := make([]turnShape, len(turns))
 		for i, t := range turns {
-			shapes[i] = r.finished(t)
+			shapes[i] = r.finished(at.chat, t)
 		}
 		a := map[string]any{"type": "chat/turnsLoaded", "turns": shapes}
 		if len(turns) > 0 && turns[0].Number > 0 {

@@ -113,13 +113,13 @@ func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.
 	s := chatState{chatHead: r.head(c, l.chatView(c.ID).read), Turns: make([]turnShape, len(turns)), Draft: draft(c.Draft)}
 	s.Resource = uri
 	for i, t := range turns {
-		s.Turns[i] = r.finished(t)
+		s.Turns[i] = r.finished(c.ID, t)
 	}
 	if len(turns) > 0 && turns[0].Number > 0 {
 		s.TurnsNextCursor = strconv.Itoa(turns[0].Number)
 	}
 	if c.Active != nil {
-		s.ActiveTurn = r.running(c.Active)
+		s.ActiveTurn = r.running(c.ID, c.Active)
 	}
 	if n := len(c.Steering); n > 0 {
 		m := &c.Steering[n-1]

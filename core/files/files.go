@@ -200,3 +200,16 @@ func worded(path string, err error) error {
 	}
 	return err
 }
+
+// Allowed reports whether clients may use a path, there or not: nil, or
+// ErrDenied with the reason.
+func (f *Files) Allowed(path string) error {
+	p, err := f.locate(path, true)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		p.close()
+	}
+	return err
+}
