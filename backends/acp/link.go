@@ -12,6 +12,7 @@ import (
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/environ"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/lines"
 )
@@ -182,7 +183,7 @@ func (e *resumeError) Unwrap() error { return e.error }
 
 // signIn uses a key from the environment, where there is one.
 func (l *link) signIn(ctx context.Context) error {
-	env := cli.Environment(l.agent.Inherit, l.agent.Env)
+	env := environ.For(l.agent.Inherit, l.agent.Env)
 	for _, k := range l.agent.Keys {
 		set := slices.ContainsFunc(env, func(v string) bool { return len(v) > len(k.Var)+1 && v[:len(k.Var)+1] == k.Var+"=" })
 		if set && l.agent.offers(&l.init, k.Method) {

@@ -37,9 +37,10 @@ type Group struct {
 	err    error
 }
 
-// Start starts cmd as the leader of a new group. Its Stdout and Stderr must be
-// nil or files, so that its end never waits for a pipe a grandchild holds.
-// When the leader exits, what is left of its group is killed.
+// Start starts cmd as the leader of a new group, or of a new session where its
+// SysProcAttr says Setsid. Its Stdout and Stderr must be nil or files, so that its
+// end never waits for a pipe a grandchild holds. When the leader exits, what is
+// left of its group is killed.
 func Start(cmd *exec.Cmd) (*Group, error) {
 	g := &Group{cmd: cmd, mark: newMark(), done: make(chan struct{})}
 	if cmd.Env == nil {
@@ -50,7 +51,7 @@ func Start(cmd *exec.Cmd) (*Group, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setpgid = !cmd.SysProcAttr.Setsid // the leader of a session leads its group
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/polyhost/polyhost/core/environ"
 	"github.com/polyhost/polyhost/core/lines"
 	"github.com/polyhost/polyhost/core/procgroup"
 )
@@ -62,7 +63,7 @@ type Proc struct {
 
 // Start starts the program as the leader of a process group of its own.
 func Start(s Spec) (*Proc, error) {
-	env := Environment(s.Inherit, s.Env)
+	env := environ.For(s.Inherit, s.Env)
 	cmd := exec.Command(s.Path, s.Args...)
 	cmd.Dir, cmd.Env = s.Dir, env
 	var files [6]*os.File // read and write ends of stdin, stdout, stderr

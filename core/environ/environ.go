@@ -1,4 +1,7 @@
-package cli
+// Package environ makes the environment of programs that the gateway starts: an
+// allow-list of its own variables, so that nothing of it is given away that was
+// not meant to be. It knows no program.
+package environ
 
 import (
 	"os"
@@ -19,9 +22,9 @@ var usual = []string{
 // gateway's configuration sets it.
 const PassVar = "POLYHOST_PASS_ENV"
 
-// Environment is what a program gets: the usual variables of this process,
+// For is what a program gets: the usual variables of this process,
 // those that inherit and PassVar name, and then the settings, which win.
-func Environment(inherit, settings []string) []string {
+func For(inherit, settings []string) []string {
 	named := slices.Concat(usual, inherit, strings.Split(os.Getenv(PassVar), ","))
 	set := map[string]bool{}
 	for _, v := range settings {
