@@ -245,6 +245,7 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 		return fmt.Errorf("delete session: %w", err)
 	}
 	<-s.gone
+	h.terminals.RemoveOf(sid)
 	if err := h.erase(ctx, sid, buried...); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}

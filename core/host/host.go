@@ -24,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/policy"
 	"github.com/polyhost/polyhost/core/store"
+	"github.com/polyhost/polyhost/core/terminal"
 )
 
 // Options configure a host.
@@ -52,6 +53,8 @@ type Options struct {
 	// is none.
 	Past  int
 	Grace time.Duration
+	// Terminals is how shells are started.
+	Terminals terminal.Options
 }
 
 // NamedBackend is an agent backend and the name sessions refer to it by.
@@ -87,10 +90,11 @@ type Host struct {
 	closing bool
 	opened  bool // Open is done
 
-	watchers map[*Watch]struct{}
-	lives    map[*LiveWatch]struct{}
-	agents   *agents
-	past     pastList
+	watchers  map[*Watch]struct{}
+	lives     map[*LiveWatch]struct{}
+	agents    *agents
+	past      pastList
+	terminals *terminal.Set
 }
 
 type aliased struct{ session, chat id.ID }
@@ -108,13 +112,17 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	setDefault(&o.AgentIdleAfter, DefaultAgentIdleAfter)
 	setDefault(&o.Past, DefaultPast)
 	setDefault(&o.Grace, DefaultGrace)
+	if o.Terminals.Log == nil {
+		o.Terminals.Log = o.Log
+	}
 	if len(o.Backends) == 0 {
 		return nil, fmt.Errorf("open host: %w: none is configured", ErrNoBackend)
 	}
 	h := &Host{opt: o, log: o.Log, store: o.Store,
 		index: map[id.ID]*Summary{}, chats: map[id.ID]id.ID{}, aliases: map[string]aliased{}, keys: map[string]id.ID{},
 		live: map[id.ID]*Session{}, opening: map[id.ID]chan struct{}{}, beyond: map[id.ID]uint64{},
-		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}, past: newPastList()}
+		watchers: map[*Watch]struct{}{}, lives: map[*LiveWatch]struct{}{}, past: newPastList(),
+		terminals: terminal.NewSet(o.Terminals)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	stored, err := o.Store.Get(ctx, allowlistKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -159,6 +167,10 @@ func (h *Host) ApprovalTimeout() time.Duration { return h.opt.ApprovalTimeout }
 
 // QuestionTimeout is how long a question waits for a person.
 func (h *Host) QuestionTimeout() time.Duration { return h.opt.QuestionTimeout }
+
+// Terminals are the host's shells. Those of a session end with it, all with the
+// host.
+func (h *Host) Terminals() *terminal.Set { return h.terminals }
 
 // Allowlist is the lasting list of calls that need no asking.
 func (h *Host) Allowlist() *policy.Allowlist { return h.allow }
@@ -314,6 +326,7 @@ func (h *Host) Close(ctx context.Context) error {
 	}
 	wg.Wait()
 	cancel()
+	h.terminals.Close()
 	h.cancel()
 	h.agents.close()
 	h.mu.Lock()

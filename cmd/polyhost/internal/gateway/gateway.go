@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store/boltstore"
+	"github.com/polyhost/polyhost/core/terminal"
 	"github.com/polyhost/polyhost/plugins/supervisor"
 	"github.com/polyhost/polyhost/transports/listen"
 )
@@ -126,7 +128,8 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
-		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace})
+		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace,
+		Terminals: terminal.Options{Files: filepath.Join(g.o.Home, "shell"), Env: []string{supervisor.InstanceVar + "=" + g.instance.ID}}})
 	if err != nil {
 		return none, err
 	}
