@@ -99,6 +99,8 @@ var hostOnly = map[string]bool{
 	"chat/toolCallAuthResolved": true, "chat/turnComplete": true, "chat/error": true, "chat/activityChanged": true,
 	"chat/inputRequested": true, "chat/turnsLoaded": true, "chat/backgroundWorkSet": true, "chat/backgroundWorkRemoved": true,
 	"chat/movableChanged": true, "chat/changesetsChanged": true, "chat/canvasesChanged": true,
+	"terminal/data": true, "terminal/cwdChanged": true, "terminal/exited": true, "terminal/commandDetectionAvailable": true,
+	"terminal/commandExecuted": true, "terminal/commandFinished": true,
 	"root/agentsChanged": true, "root/activeSessionsChanged": true, "root/terminalsChanged": true,
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/terminal"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -41,6 +42,9 @@ var errorTable = []struct {
 	{host.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrUnsupported, jsonrpc.CodeInvalidParams, "", true},
+	{terminal.ErrFull, jsonrpc.CodeInvalidParams, "", true},
+	{terminal.ErrShell, jsonrpc.CodeInvalidParams, "the shell cannot be started", false},
+	{terminal.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
 	{host.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
 	{files.ErrNotFound, codeNotFound, "", true},
 	{files.ErrDenied, codePermissionDenied, "", true},

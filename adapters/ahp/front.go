@@ -34,8 +34,9 @@ type Front struct {
 	root    *rootChannel
 	files   *files.Files
 	// services serve the other channels.
-	services []service
-	marks    chan uint64 // sequence numbers to reserve
+	services  []service
+	terminals *terminals
+	marks     chan uint64 // sequence numbers to reserve
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc
@@ -86,6 +87,9 @@ func New(d shared.Deps) (shared.Front, error) {
 		}
 	})
 	f.root = newRoot(f)
+	f.terminals = newTerminals(f)
+	f.services = []service{f.terminals}
+	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
 }
 

@@ -90,4 +90,10 @@ const (
 	maxPage = 1000
 	// maxActiveClient bounds what a client says of itself in a session.
 	maxActiveClient = 1 << 20
+
+	// terminalUnread is after how many bytes of a terminal's output it is
+	// looked whether anybody watches, and terminalUnwatched how long it goes on
+	// being said for those who may come back.
+	terminalUnread    = 256 << 10
+	terminalUnwatched = time.Minute
 )

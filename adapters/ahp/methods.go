@@ -41,14 +41,16 @@ func init() {
 		"disposeChat":    {run: (*conn).disposeChat},
 		"fetchTurns":     {run: (*conn).fetchTurns},
 		"completions":    {run: (*conn).completions},
-		"authenticate":   {run: (*conn).authenticate, channel: rootURI},
+
+		"createTerminal":  {run: (*conn).createTerminal},
+		"disposeTerminal": {run: (*conn).disposeTerminal},
+
+		"authenticate": {run: (*conn).authenticate, channel: rootURI},
 
 		"resolveSessionConfig":     {run: (*conn).resolveSessionConfig, channel: rootURI},
 		"sessionConfigCompletions": {run: (*conn).sessionConfigCompletions, channel: rootURI},
 
 		"moveChat":                         {},
-		"createTerminal":                   {},
-		"disposeTerminal":                  {},
 		"createResourceWatch":              {channel: rootURI},
 		"invokeChangesetOperation":         {},
 		"resourceRead":                     {run: (*conn).readResource, channel: rootURI},

@@ -30,7 +30,7 @@ func (r *rootChannel) take() taken {
 	defer r.mu.Unlock()
 	t := taken{ch: r.ch, held: held{ch: r.ch}}
 	t.Resource = rootURI
-	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: []struct{}{}}
+	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: r.front.terminals.infos()}
 	t.FromSeq, t.pos = r.front.journal.now()
 	return t
 }
@@ -66,6 +66,13 @@ func (r *rootChannel) agentsReady(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.say(map[string]any{"type": "root/agentsChanged", "agents": r.front.agents()})
+}
+
+// terminalsChanged tells the list of terminals.
+func (r *rootChannel) terminalsChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.say(map[string]any{"type": "root/terminalsChanged", "terminals": r.front.terminals.infos()})
 }
 
 func (r *rootChannel) say(action any) {

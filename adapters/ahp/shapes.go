@@ -6,9 +6,9 @@ import "encoding/json"
 // protocol's to say; which facts it is made of, render.go's.
 
 type rootState struct {
-	Agents         []agentInfo `json:"agents"`
-	ActiveSessions int         `json:"activeSessions"`
-	Terminals      []struct{}  `json:"terminals"`
+	Agents         []agentInfo    `json:"agents"`
+	ActiveSessions int            `json:"activeSessions"`
+	Terminals      []terminalInfo `json:"terminals"`
 }
 
 type agentInfo struct {

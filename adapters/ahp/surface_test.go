@@ -59,5 +59,8 @@ func surfaceTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, on)
 	}
+	for _, name := range slices.Sorted(maps.Keys(terminalActions)) {
+		fmt.Fprintf(&b, "| `%s` | a terminal |\n", name)
+	}
 	return b.String()
 }

@@ -148,6 +148,19 @@ func TestARunningCommandIsGoneWhenTheGatewayIsKilled(t *testing.T) {
 	eventually(t, "all processes are gone", func() bool { return len(h.processes()) == 0 })
 }
 
+func TestAShellIsGoneWhenTheGatewayIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "--fronts=ahp")
+	h.start()
+	before := len(h.processes())
+	h.ok("call", "ahp", "createTerminal", `{"channel":"ahp-terminal:/t","claim":{"kind":"client","clientId":"c"}}`)
+	if len(h.processes()) <= before {
+		t.Error("no shell runs")
+	}
+	h.kill()
+	eventually(t, "all processes are gone", func() bool { return len(h.processes()) == 0 })
+}
+
 func TestAFrontStopsTheGatewayWhenAskedTo(t *testing.T) {
 	t.Parallel()
 	h := newHome(t, quick)

@@ -208,6 +208,7 @@ func absolute(dirs, paths []string) []string {
 // What an agent keeps of the conversations stays, but is not listed again.
 func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) error {
 	if done, err := h.deletePast(ctx, sid); done {
+		h.terminals.RemoveOf(sid)
 		return err
 	}
 	s, err := h.Session(ctx, sid)

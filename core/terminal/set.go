@@ -56,8 +56,18 @@ type Open struct {
 	Title string
 	// Cols and Rows are the size in characters; 0 is the default.
 	Cols, Rows int
-	// Session is whose end ends the terminal; Nil for no session's.
-	Session id.ID
+	// Owner is whose it is.
+	Owner Owner
+	// ID is chosen by the set where it is Nil.
+	ID id.ID
+}
+
+// Owner is the session whose end ends a terminal, with the call that it was
+// opened for. The zero Owner is no session.
+type Owner struct {
+	Session, Chat id.ID
+	// Turn and Call are the names of the turn and of the call.
+	Turn, Call string
 }
 
 // Open starts a terminal. When the set is full, the oldest whose shell has
@@ -182,7 +192,7 @@ func (s *Set) Remove(t *Terminal) {
 func (s *Set) RemoveOf(session id.ID) {
 	var wg sync.WaitGroup
 	for _, t := range s.All() {
-		if t.Session() == session {
+		if t.Owner().Session == session {
 			wg.Go(func() { s.Remove(t) })
 		}
 	}

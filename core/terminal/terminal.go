@@ -31,7 +31,7 @@ type Terminal struct {
 	mu       sync.Mutex
 	st       State
 	marks    marks
-	session  id.ID
+	owner    Owner
 	watchers []func(*Event)
 
 	inMu  sync.Mutex
@@ -45,8 +45,11 @@ func (s *Set) start(o Open) (*Terminal, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Terminal{ID: id.New(), set: s, session: o.Session, done: make(chan struct{}), inNew: make(chan struct{}, 1),
+	t := &Terminal{ID: o.ID, set: s, owner: o.Owner, done: make(chan struct{}), inNew: make(chan struct{}, 1),
 		marks: marks{host: s.host}}
+	if t.ID.IsNil() {
+		t.ID = id.New()
+	}
 	t.st = State{Title: clip(o.Title, MaxTitle), Dir: o.Dir, Cols: o.Cols, Rows: o.Rows}
 	if t.st.Title == "" {
 		t.st.Title = shellTitle(&o, shell)
@@ -245,18 +248,18 @@ func (t *Terminal) Clear(cause any) bool {
 	return true
 }
 
-// Session is whose end ends the terminal.
-func (t *Terminal) Session() id.ID {
+// Owner is whose the terminal is.
+func (t *Terminal) Owner() Owner {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.session
+	return t.owner
 }
 
-// Belong gives the terminal to a session, or to none.
-func (t *Terminal) Belong(session id.ID) {
+// Belong gives the terminal to another owner.
+func (t *Terminal) Belong(o Owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.session = session
+	t.owner = o
 }
 
 // View shows the state as it is between two events. f must neither keep it nor

@@ -334,23 +334,23 @@ func TestBadShellsAndFullSets(t *testing.T) {
 	if _, err := s.Open(Open{Shell: "/bin/sh", Dir: "/no/such/dir"}); err == nil {
 		t.Error("no error for a missing directory")
 	}
-	first := open(t, s, Open{Shell: "/bin/sh", Command: "exit 0", Session: id.New()})
+	first := open(t, s, Open{Shell: "/bin/sh", Command: "exit 0", Owner: Owner{Session: id.New()}})
 	<-first.Done()
 	s.mu.Lock()
 	s.opening = MaxTerminals - 1
 	s.mu.Unlock()
-	second := open(t, s, Open{Shell: "/bin/sh", Command: "sleep 1000", Session: id.New()})
+	second := open(t, s, Open{Shell: "/bin/sh", Command: "sleep 1000", Owner: Owner{Session: id.New()}})
 	if _, there := s.Get(first.ID); there {
 		t.Error("the ended terminal did not make room")
 	}
 	if _, err := s.Open(Open{Shell: "/bin/sh", Dir: t.TempDir()}); err != ErrFull {
 		t.Errorf("a full set: %v", err)
 	}
-	s.RemoveOf(first.Session())
+	s.RemoveOf(first.Owner().Session)
 	if _, there := s.Get(second.ID); !there {
 		t.Error("another session's terminal is gone")
 	}
-	s.RemoveOf(second.Session())
+	s.RemoveOf(second.Owner().Session)
 	if len(s.All()) != 0 {
 		t.Error("the session's terminal is there")
 	}
