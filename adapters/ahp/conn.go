@@ -120,12 +120,17 @@ func (c *conn) end() {
 		}
 	}
 	c.front.mu.Lock()
-	defer c.front.mu.Unlock()
 	delete(c.front.conns, c)
+	left := false
 	if cl != nil {
-		if cl.conns--; cl.conns == 0 {
+		cl.conns--
+		if left = cl.conns == 0; left {
 			cl.leftAt = time.Now()
 		}
+	}
+	c.front.mu.Unlock()
+	if left {
+		c.front.watches.forget(cl)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/terminal"
+	"github.com/polyhost/polyhost/core/watch"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -52,6 +53,9 @@ var errorTable = []struct {
 	{files.ErrConflict, codeConflict, "", true},
 	{files.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{files.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
+	{watch.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
+	{watch.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
+	{watch.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
 	{context.Canceled, jsonrpc.CodeInternalError, "the request was cancelled", false}, // its connection is gone: no fault of ours
 }
 

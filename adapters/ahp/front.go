@@ -33,6 +33,7 @@ type Front struct {
 	journal *journal
 	root    *rootChannel
 	files   *files.Files
+	watches *watchService
 	// services serve the other channels.
 	services  []service
 	terminals *terminals
@@ -88,7 +89,8 @@ func New(d shared.Deps) (shared.Front, error) {
 	})
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
-	f.services = []service{f.terminals}
+	f.watches = newWatches(f)
+	f.services = []service{f.terminals, f.watches}
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
 }
@@ -146,6 +148,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.stopping = true
 	f.mu.Unlock()
 	f.wg.Wait()
+	f.watches.close()
 	return err
 }
 

@@ -36,6 +36,8 @@ const (
 	// maxResourceURI is the longest URI of a resource, in bytes: every byte of
 	// the longest path may be escaped.
 	maxResourceURI = 16 << 10
+	// maxWatches is how many resource watches one client may have.
+	maxWatches = 128
 	// ownerWithin is how long a client may take to answer for its resource; it
 	// may ask a person.
 	ownerWithin = 60 * time.Second

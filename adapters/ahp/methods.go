@@ -51,7 +51,7 @@ func init() {
 		"sessionConfigCompletions": {run: (*conn).sessionConfigCompletions, channel: rootURI},
 
 		"moveChat":                         {},
-		"createResourceWatch":              {channel: rootURI},
+		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
 		"invokeChangesetOperation":         {},
 		"resourceRead":                     {run: (*conn).readResource, channel: rootURI},
 		"resourceList":                     {run: (*conn).listResource, channel: rootURI},

@@ -295,10 +295,9 @@ func TestRestingFilesCostNothing(t *testing.T) {
 	for d := range dirs {
 		sub := fmt.Sprintf("%s/d%d", dir, d)
 		check(t, os.Mkdir(sub, 0o777))
-		for f := range each {
-			file, err := os.Create(fmt.Sprintf("%s/f%d", sub, f))
-			check(t, err)
-			check(t, file.Close())
+		write(t, sub+"/f0", "") // the others are links to it, which are made faster
+		for f := 1; f < each; f++ {
+			check(t, os.Link(sub+"/f0", fmt.Sprintf("%s/f%d", sub, f)))
 		}
 	}
 	_, l := w.follow(t, Options{Root: dir, Recursive: true})
