@@ -45,7 +45,7 @@ type history struct {
 var scripts = []string{
 	"say one two", "think hm\nsay done", "run echo out; echo err >&2; false", "run printf 'a\\nb'", "write made some text",
 	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "spawn helper say below",
-	"say slow\nsleep 3000", "call pick {\"n\":1}", "stream 20 10 1",
+	"say slow\nsleep 3000", "!echo from a shell; false", "!sleep 3", "call pick {\"n\":1}", "stream 20 10 1",
 }
 
 func (h *history) who() *peer { return rapid.SampledFrom(h.peers).Draw(h.rt, "who") }

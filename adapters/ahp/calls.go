@@ -186,6 +186,13 @@ func (r *renderer) result(at spot, p *event.Part) (toolResultFields, []any) {
 // A running call shows the end of a long output only.
 func (r *renderer) content(t *event.Tool, n int) []any {
 	var out []any
+	if !t.Terminal.IsNil() {
+		c := terminalContent{Type: "terminal", Resource: terminalURI(t.Terminal), Title: title(t), IsPty: true}
+		if t.Status.Ended() {
+			c.Result = &terminalResult{ExitCode: t.ExitCode, Preview: preview(t.Output.String()), Truncated: t.Output.Len() > previewBytes}
+		}
+		out = append(out, c)
+	}
 	if n > 0 {
 		text := t.Output.String()[:min(n, t.Output.Len())]
 		if !t.Status.Ended() && len(text) > outputTail {
@@ -204,6 +211,11 @@ func (r *renderer) content(t *event.Tool, n int) []any {
 		out = append(out, s)
 	}
 	return out
+}
+
+// preview is the end of a command's output.
+func preview(out string) string {
+	return strings.ToValidUTF8(out[max(0, len(out)-previewBytes):], "")
 }
 
 // confirmation fills what a person decides on.

@@ -289,7 +289,7 @@ func (a *action) setPending(ctx context.Context) error {
 	s := a.live.session()
 	if old := waitingMessage(c, p.Kind, p.ID); !old.IsNil() {
 		return a.expect("queue:"+old.String(), func() error {
-			return s.UpdateQueued(ctx, a.place.chat, event.Message{ID: old, Text: in.text, Attachments: in.attachments,
+			return s.UpdateQueued(ctx, a.place.chat, event.Message{ID: old, Text: in.text, Command: in.command(), Attachments: in.attachments,
 				Settings: in.settings, Rich: encode(richMessage{Message: in.raw})})
 		})
 	}

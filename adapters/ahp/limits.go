@@ -81,6 +81,9 @@ const (
 	outputEvery = 150 * time.Millisecond
 	outputTail  = 32 << 10
 
+	// previewBytes is how much of a command's output its result shows, the end.
+	previewBytes = 4 << 10
+
 	// maxCompletions is how many items one completion answer holds.
 	maxCompletions = 50
 	// walkFiles is how many files of a working directory are looked at for a

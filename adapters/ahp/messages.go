@@ -73,9 +73,21 @@ func readMessage(raw json.RawMessage) (*incoming, error) {
 	return in, nil
 }
 
+// commandPrefix begins a message that is a command for a shell.
+const commandPrefix = "!"
+
+// command is the command that a message is, or "".
+func (in *incoming) command() string {
+	line, ok := strings.CutPrefix(in.text, commandPrefix)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}
+
 // prompt makes the core's prompt of a message.
 func (in *incoming) prompt(chat id.ID, by event.Actor) host.Prompt {
-	return host.Prompt{Chat: chat, Text: in.text, Attachments: in.attachments, By: by, Settings: in.settings,
+	return host.Prompt{Chat: chat, Text: in.text, Command: in.command(), Attachments: in.attachments, By: by, Settings: in.settings,
 		MessageID: id.New(), Turn: id.New(), Rich: encode(richMessage{Message: in.raw})}
 }
 

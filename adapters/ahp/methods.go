@@ -124,8 +124,9 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		Snapshots                   []snapshot        `json:"snapshots"`
 		DefaultDirectory            string            `json:"defaultDirectory,omitempty"`
 		CompletionTriggerCharacters []string          `json:"completionTriggerCharacters"`
+		TerminalCommandPrefix       string            `json:"terminalCommandPrefix"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@"}}, nil
+		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix}, nil
 }
 
 func (f *Front) defaultDirectory() string {

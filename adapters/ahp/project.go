@@ -291,6 +291,9 @@ func (l *live) toolRunning(e *event.Event, b *event.ToolRunning) {
 	switch v := l.view(p); v.phase {
 	case phaseStreaming:
 		l.ready(e, t, p, v, confirmedBy(p.Tool))
+		if !p.Tool.Terminal.IsNil() {
+			l.show(e.Chat, t, p, e.At)
+		}
 	case phasePending:
 		v.phase, v.confirmed = phaseRunning, confirmedBy(p.Tool)
 		a := callConfirmed{Type: "chat/toolCallConfirmed", TurnID: turnID(t), ToolCallID: p.Tool.Call, Approved: true, Confirmed: v.confirmed}

@@ -315,6 +315,20 @@ type textContent struct {
 	Text string `json:"text"`
 }
 
+type terminalContent struct {
+	Type     string          `json:"type"`
+	Resource string          `json:"resource"`
+	Title    string          `json:"title"`
+	IsPty    bool            `json:"isPty"`
+	Result   *terminalResult `json:"result,omitempty"`
+}
+
+type terminalResult struct {
+	ExitCode  *int   `json:"exitCode,omitempty"`
+	Preview   string `json:"preview"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
 type subagentContent struct {
 	Type      string `json:"type"`
 	Resource  string `json:"resource"`

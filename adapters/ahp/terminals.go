@@ -143,7 +143,7 @@ func terminalURI(terminal id.ID) string { return terminalScheme + ":/" + termina
 
 // claimOf is the claim of a session that opened a terminal by itself.
 func (f *Front) claimOf(o terminal.Owner) terminalClaim {
-	c := terminalClaim{Kind: "session", ToolCallID: o.Call}
+	c := terminalClaim{Kind: "session", TurnID: f.turnNamed(o), ToolCallID: o.Call}
 	if sum, ok := f.host.Summary(o.Session); ok {
 		c.Session = sessionURI(&sum.Info)
 		for i := range sum.Chats {
@@ -152,8 +152,19 @@ func (f *Front) claimOf(o terminal.Owner) terminalClaim {
 			}
 		}
 	}
-	c.TurnID = o.Turn
 	return c
+}
+
+// turnNamed is the name here of the turn that a session opened a terminal for.
+func (f *Front) turnNamed(o terminal.Owner) string {
+	s, err := f.host.Session(f.ctx, o.Session)
+	if err != nil {
+		return o.Turn
+	}
+	if c := s.State().Chat(o.Chat); c != nil && c.Active != nil && c.Active.ID.String() == o.Turn {
+		return turnID(c.Active)
+	}
+	return o.Turn
 }
 
 // happened tells an event of the shell's, under the terminal's lock.

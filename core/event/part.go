@@ -138,6 +138,8 @@ type Tool struct {
 	Dropped int64 `json:"dropped,omitempty"`
 	// Child is the chat of the subagent that the call spawned.
 	Child id.ID `json:"child,omitzero"`
+	// Terminal is where the call runs, if it has a terminal of the host's.
+	Terminal id.ID `json:"terminal,omitzero"`
 	// Allowed says why the call runs; Refused why it does not.
 	Allowed string   `json:"allowed,omitempty"`
 	Refused *Refusal `json:"refused,omitempty"`

@@ -49,6 +49,9 @@ type Message struct {
 	Tools []ClientTool `json:"tools,omitempty"`
 	// Refusals is how many refused calls end the turn; 0 is no limit.
 	Refusals int `json:"refusals,omitempty"`
+	// Command is a shell command that the gateway runs for the person; the
+	// agent gets no turn. "" for a message to the agent.
+	Command string `json:"command,omitempty"`
 	// System: no person spoke.
 	System bool `json:"system,omitempty"`
 	// Key is the idempotency key the message came with.

@@ -155,6 +155,9 @@ type run struct {
 	requests map[id.ID]*request // by interaction
 	children map[string]*run
 
+	// stopCommand ends the command that the running turn is; nil for none.
+	stopCommand context.CancelFunc
+
 	// draining: the agent has not ended a turn that the gateway ended, this
 	// one.
 	draining bool
@@ -213,6 +216,10 @@ func (s *Session) chatRun(chat id.ID) *run {
 }
 
 func (r *run) reset() {
+	if r.stopCommand != nil {
+		r.stopCommand()
+		r.stopCommand = nil
+	}
 	r.since = time.Now()
 	r.turn, r.message, r.usage, r.refusals, r.current, r.waiting = id.Nil, event.Message{}, event.Usage{}, 0, nil, false
 	r.parts, r.calls, r.requests = map[string]*openPart{}, map[string]*call{}, map[id.ID]*request{}

@@ -55,11 +55,11 @@ func (s *Session) frame(root *run, f *agentFrame) {
 	if f.Child != "" {
 		r = root.children[f.Child]
 	}
-	if f.Kind == agent.ChildStart && !root.turn.IsNil() && !root.draining {
+	if f.Kind == agent.ChildStart && !root.turn.IsNil() && !root.draining && root.message.Command == "" {
 		s.childStart(root, f)
 		return
 	}
-	if r == nil || r.turn.IsNil() || root.draining {
+	if r == nil || r.turn.IsNil() || root.draining || root.message.Command != "" {
 		s.late++
 		if f.Request != "" && !root.draining { // an agent must not wait for ever
 			root.answer(f.Request, event.Resolution{Outcome: event.Cancelled, By: event.Gateway})
@@ -209,7 +209,7 @@ func (s *Session) turnEnd(r *run, f *agentFrame) {
 		s.drained(r)
 		return
 	}
-	if r.turn.IsNil() || f.Turn != "" && f.Turn != r.turn.String() {
+	if r.turn.IsNil() || r.message.Command != "" || f.Turn != "" && f.Turn != r.turn.String() {
 		s.late++
 		return
 	}

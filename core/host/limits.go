@@ -92,6 +92,11 @@ const (
 	MaxMeta = 256 << 10
 	// MaxDirs is the most working directories of one session.
 	MaxDirs = 32
+	// maxToldCommands is how many of a person's own commands an agent is told
+	// of with its next prompt, the newest, and maxToldOutput how much of the
+	// output of each, in bytes, from its end.
+	maxToldCommands = 8
+	maxToldOutput   = 16 << 10
 	// MaxName bounds ids and names that clients choose, in bytes.
 	MaxName = 1024
 	// MaxKeys is how many idempotency keys a session remembers.

@@ -42,6 +42,10 @@ type Prompt struct {
 	// Rich is the front's own form of the message.
 	Rich json.RawMessage
 	Busy Busy
+	// Command, if there is one, is run by the gateway in the session's first
+	// directory in the place of a turn of the agent's, who is told with the next
+	// prompt. It waits as messages do; it does not steer.
+	Command string
 	// System: no person speaks.
 	System bool
 	// Tools are offered for this turn, run by By.
@@ -93,7 +97,7 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 		}
 		m := event.Message{ID: p.MessageID, At: s.at, Text: p.Text, Attachments: stored, By: p.By, Settings: p.Settings,
 			Turn: p.Turn, TurnAlias: p.TurnAlias, Alias: p.MessageAlias, Key: p.Key, Rich: p.Rich, System: p.System,
-			Tools: p.Tools, Refusals: p.Refusals}
+			Tools: p.Tools, Refusals: p.Refusals, Command: p.Command}
 		if m.ID.IsNil() {
 			m.ID = id.New()
 		}
@@ -124,6 +128,9 @@ func (s *Session) take(p Prompt, m event.Message) (Prompted, error) {
 	if c == nil {
 		return Prompted{}, fmt.Errorf("chat %s: %w", chat, ErrNotFound)
 	}
+	if p.Command != "" && merged(s.work.Info.Settings, p.Settings).DenyExec {
+		return Prompted{}, fmt.Errorf("%w: this session runs no commands", ErrUnsupported)
+	}
 	r := s.chatRun(chat)
 	if r.parent != nil {
 		return Prompted{}, fmt.Errorf("%w: a subagent takes no messages", ErrUnsupported)
@@ -142,7 +149,7 @@ func (s *Session) take(p Prompt, m event.Message) (Prompted, error) {
 	if len(c.Queue)+len(c.Steering) >= MaxQueue {
 		return Prompted{}, fmt.Errorf("%w: %d messages wait already", ErrTooLarge, MaxQueue)
 	}
-	if p.Busy == BusySteer && c.Active != nil && r.conv != nil && s.host.can(s.work.Info.Backend).Steer {
+	if p.Busy == BusySteer && p.Command == "" && c.Active != nil && c.Active.Message.Command == "" && r.conv != nil && s.host.can(s.work.Info.Backend).Steer {
 		s.emit(chat, id.Nil, &event.MessageQueued{Message: m, Steer: true})
 		s.steer(r, m)
 		return Prompted{Message: m.ID, Turn: c.Active.ID, Steering: true, Position: len(s.work.Chat(chat).Steering)}, nil
@@ -316,7 +323,7 @@ func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message)
 		if err != nil {
 			return err
 		}
-		old.Text, old.Attachments, old.Rich = m.Text, stored, m.Rich
+		old.Text, old.Command, old.Attachments, old.Rich = m.Text, m.Command, stored, m.Rich
 		old.Settings = merged(old.Settings, m.Settings)
 		s.emit(chat, id.Nil, &event.MessageUpdated{Message: old})
 		return nil

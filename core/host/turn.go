@@ -57,6 +57,10 @@ func (s *Session) prompt(r *run) {
 		r.waiting = true
 		return
 	}
+	if r.message.Command != "" {
+		s.runCommand(r)
+		return
+	}
 	c := s.work.Chat(r.chat)
 	backend := s.host.backend(s.work.Info.Backend)
 	if backend == nil {
@@ -84,10 +88,11 @@ func (s *Session) prompt(r *run) {
 		r.conv.door.Offer(tools)
 	}
 	m, turn := r.message, r.turn
+	before := commandsBefore(c)
 	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {
 		attachments, err := s.host.fetch(ctx, m.Attachments)
 		if err == nil {
-			err = conv.Prompt(ctx, agent.Prompt{Turn: turn.String(), Message: m.ID.String(), Text: m.Text,
+			err = conv.Prompt(ctx, agent.Prompt{Turn: turn.String(), Message: m.ID.String(), Text: before + m.Text,
 				Attachments: attachments, Settings: settings, Tools: tools})
 		}
 		if err != nil {
@@ -294,7 +299,7 @@ func (s *Session) interrupt(r *run, by event.Actor) {
 
 // silence tells the agent to stop and drops what it says until it has.
 func (s *Session) silence(r *run) {
-	if r.conv == nil || r.waiting {
+	if r.conv == nil || r.waiting || r.message.Command != "" {
 		return
 	}
 	r.draining, r.drained = true, r.turn
@@ -341,7 +346,7 @@ func (s *Session) crashed(r *run, err error) {
 	r.drop()
 	waiting := r.waiting
 	s.drained(r)
-	if r.turn.IsNil() || waiting {
+	if r.turn.IsNil() || waiting || r.message.Command != "" { // a command goes on without the agent
 		return
 	}
 	failure := &event.Error{Code: event.CodeAgentCrashed, Message: "the agent ended unexpectedly", Retryable: true}

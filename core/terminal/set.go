@@ -93,7 +93,7 @@ func (s *Set) Open(o Open) (*Terminal, error) {
 	}
 	s.mu.Unlock()
 	if closed {
-		t.end()
+		t.End()
 		return nil, ErrClosed
 	}
 	s.tell(t, true)
@@ -185,7 +185,7 @@ func (s *Set) Remove(t *Terminal) {
 	if i >= 0 {
 		s.tell(t, false)
 	}
-	t.end()
+	t.End()
 }
 
 // RemoveOf removes the terminals of a session.

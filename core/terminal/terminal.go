@@ -291,8 +291,9 @@ func (t *Terminal) over() bool {
 	}
 }
 
-// end ends the shell and what it started.
-func (t *Terminal) end() {
+// End ends the shell and what it started. It returns once that is gone, within
+// a few seconds; what was shown stays.
+func (t *Terminal) End() {
 	// Shells pass a hang-up on to their jobs; many ignore TERM.
 	t.group.Signal(syscall.SIGHUP)
 	t.group.Signal(syscall.SIGCONT)
