@@ -38,6 +38,9 @@ const (
 	maxResourceURI = 16 << 10
 	// maxWatches is how many resource watches one client may have.
 	maxWatches = 128
+	// maxWatchText is how much a client may say at once of a watch, in bytes:
+	// what it is to be of, or a batch of changes to what the client has.
+	maxWatchText = 1 << 20
 	// ownerWithin is how long a client may take to answer for its resource; it
 	// may ask a person.
 	ownerWithin = 60 * time.Second

@@ -210,6 +210,7 @@ func TestWatchingFiles(t *testing.T) {
 	p.fails(codePermissionDenied, "createResourceWatch", onRoot("uri", fileURI(g.home)))
 	p.fails(-32602, "createResourceWatch", onRoot("uri", fileURI(g.dir), "includes", object{}))
 	p.fails(-32602, "createResourceWatch", onRoot("uri", fileURI(g.dir), "excludes", object{"items": []string{"["}}))
+	p.fails(-32602, "createResourceWatch", onRoot("uri", fileURI(g.dir), "excludes", object{"items": []string{strings.Repeat("x", maxWatchText)}}))
 	p.fails(codeNotFound, "subscribe", object{"channel": watchPrefix + "none"})
 	for range maxWatches {
 		p.call("createResourceWatch", onRoot("uri", fileURI(g.dir)))
@@ -249,7 +250,8 @@ func TestWatchingWhatAClientHas(t *testing.T) {
 			t.Errorf("%s may feed the watch: %q", who.id, why)
 		}
 	}
-	for _, bad := range []object{changed(), changed(object{"uri": "x"}), changed(object{"uri": "x", "type": "moved"}), {"type": "resourceWatch/changed"}, {"type": "other"}} {
+	for _, bad := range []object{changed(), changed(object{"uri": "x"}), changed(object{"uri": "x", "type": "moved"}),
+		changed(object{"uri": strings.Repeat("x", maxWatchText), "type": "added"}), {"type": "resourceWatch/changed"}, {"type": "other"}} {
 		if owner.echo(owner.dispatch(uri, bad))["rejectionReason"] == nil {
 			t.Errorf("taken: %v", bad)
 		}

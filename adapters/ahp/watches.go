@@ -82,6 +82,9 @@ func (c *conn) createWatch(ctx context.Context, r *jsonrpc.Request) (any, error)
 	if err := r.Decode(&p); err != nil {
 		return nil, err
 	}
+	if len(r.Params) > maxWatchText {
+		return nil, invalid("at most %d bytes say what is watched", maxWatchText)
+	}
 	at, err := c.front.locate("uri", p.URI)
 	if err != nil {
 		return nil, err
@@ -269,7 +272,7 @@ func (s *watchService) dispatch(_ context.Context, a *action, typ string) error 
 		return err
 	}
 	items := p.Changes.Items
-	if len(items) == 0 || len(items) > watch.MaxBatch {
+	if len(items) == 0 || len(items) > watch.MaxBatch || len(a.raw) > maxWatchText {
 		return refusal("a batch has at least one change and not too many")
 	}
 	for _, c := range items {
