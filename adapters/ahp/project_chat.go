@@ -161,19 +161,43 @@ func (l *live) afterSession(e *event.Event) {
 // foreignClient shows a client of another front that offers tools.
 func foreignClient(b *event.ClientToolsSet) json.RawMessage {
 	type tool struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+		Name        string      `json:"name"`
+		Description string      `json:"description,omitempty"`
+		InputSchema *toolSchema `json:"inputSchema,omitempty"`
 	}
 	tools := make([]tool, len(b.Tools))
 	for i, t := range b.Tools {
-		tools[i] = tool{t.Name, t.Description, t.Schema}
+		tools[i] = tool{t.Name, t.Description, schemaOfTool(t.Schema)}
 	}
 	return encode(struct {
 		ClientID    string `json:"clientId"`
 		DisplayName string `json:"displayName,omitempty"`
 		Tools       []tool `json:"tools"`
 	}{clientName(b.Client), b.Client.Name, tools})
+}
+
+// schemaOfTool is what the protocol's shape has room for of a JSON Schema; nil
+// when there is none.
+func schemaOfTool(raw json.RawMessage) *toolSchema {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil || all == nil {
+		return nil
+	}
+	s := &toolSchema{Type: "object"}
+	_ = json.Unmarshal(all["required"], &s.Required) // absent or of another kind: none
+	var properties map[string]json.RawMessage
+	_ = json.Unmarshal(all["properties"], &properties)
+	for name, p := range properties {
+		var o map[string]json.RawMessage
+		if json.Unmarshal(p, &o) != nil || o == nil {
+			continue // true and false are schemas too, but no objects
+		}
+		if s.Properties == nil {
+			s.Properties = map[string]json.RawMessage{}
+		}
+		s.Properties[name] = p
+	}
+	return s
 }
 
 // activeClients are all clients of a session, as the protocol shows them.

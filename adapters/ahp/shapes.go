@@ -347,6 +347,13 @@ type inputNeeded struct {
 	ToolCall *toolCall     `json:"toolCall,omitempty"`
 }
 
+// toolSchema describes the input of a tool.
+type toolSchema struct {
+	Type       string                     `json:"type"`
+	Properties map[string]json.RawMessage `json:"properties,omitempty"`
+	Required   []string                   `json:"required,omitempty"`
+}
+
 // sessionRow is a session in the list.
 type sessionRow struct {
 	Resource           string    `json:"resource"`

@@ -144,6 +144,8 @@ func Kind(uri string) string {
 		return "root"
 	case "ahp-chat":
 		return "chat"
+	case "ahp-changeset":
+		return "changeset"
 	case "ahp-terminal":
 		return "terminal"
 	case "ahp-resource-watch":
