@@ -2,21 +2,29 @@ package ahp
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/polyhost/polyhost/adapters/ahp/reduce"
 )
 
 // Whatever two clients do, the state that each built by reducing actions is
-// the state that a client reads who comes later: the snapshot and the actions
-// cannot drift apart.
+// the state that a client reads who comes later, on every channel: the snapshot
+// and the actions cannot drift apart. And a gateway that was started anew shows
+// the same again.
 func TestReducedStateIsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	n := 0
+	var told []map[string]any
 	rapid.Check(t, func(rt *rapid.T) {
-		n++
+		n := len(told) + 1
 		h := &history{rt: rt, g: g, n: n, uri: fmt.Sprintf("demo:/history-%d", n)}
+		told = append(told, nil)
 		h.peers = []*peer{g.connect(fmt.Sprintf("a%d", n)), g.connect(fmt.Sprintf("b%d", n))}
 		defer h.peers[0].ws.Close()
 		defer h.peers[1].ws.Close()
@@ -26,8 +34,47 @@ func TestReducedStateIsTheSnapshot(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(rt, "steps") {
 			h.step()
 		}
-		h.settle()
+		told[n-1] = h.settle()
 	})
+	if t.Failed() {
+		return
+	}
+	g.stop()
+	g.start()
+	p := g.connect("later")
+	rows := p.list()
+	compared := 0
+	for _, states := range told {
+		compared += len(states)
+		for uri, want := range states {
+			var got any
+			if name, isRow := strings.CutPrefix(uri, "row "); isRow {
+				got = bare(rows[name])
+			} else {
+				got = remembered(p.subscribe(uri)["state"])
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s changed with the restart:\nbefore %s\nafter  %s", uri, show(want), show(got))
+			}
+		}
+	}
+	t.Logf("%d channels and rows were compared after the restart", compared)
+}
+
+// remembered is what of a state outlives the gateway: clients do not.
+func remembered(v any) any {
+	o := plain(v).(object)
+	delete(o, "activeClients")
+	return o
+}
+
+// list is the list of sessions, by name.
+func (p *peer) list() map[string]object {
+	rows := map[string]object{}
+	for _, v := range p.call("listSessions", object{"channel": rootURI})["items"].([]any) {
+		rows[v.(object)["resource"].(string)] = v.(object)
+	}
+	return rows
 }
 
 // history is a random one, of one session.
@@ -37,9 +84,24 @@ type history struct {
 	n     int
 	uri   string
 	chat  string
+	sides []string // further chats that clients made
 	peers []*peer
 	turns int
 	queue int
+}
+
+// watch subscribes a client to every chat of the session and returns the names
+// of all its channels.
+func (h *history) watch(p *peer) []string {
+	uris := []string{rootURI, h.uri}
+	for _, c := range p.state(h.uri)["chats"].([]any) {
+		uri := c.(object)["resource"].(string)
+		if p.state(uri) == nil {
+			p.subscribe(uri)
+		}
+		uris = append(uris, uri)
+	}
+	return uris
 }
 
 var scripts = []string{
@@ -52,12 +114,16 @@ func (h *history) who() *peer { return rapid.SampledFrom(h.peers).Draw(h.rt, "wh
 
 func (h *history) step() {
 	p := h.who()
+	at := rapid.SampledFrom(append([]string{h.chat, h.chat}, h.sides...)).Draw(h.rt, "chat")
 	p.mu.Lock()
-	chat, session := p.states[h.chat], p.states[h.uri]
+	chat, session := p.states[at], p.states[h.uri]
 	p.mu.Unlock()
 	active, _ := chat["activeTurn"].(object)
 	need, _ := session["inputNeeded"].([]any)
-	actions := []string{"title", "read", "draft", "mode", "tools", "queue"}
+	actions := []string{"title", "read", "draft", "mode", "tools", "queue", "side"}
+	if len(h.sides) > 0 {
+		actions = append(actions, "dispose")
+	}
 	if active == nil {
 		actions = append(actions, "turn", "turn", "turn", "turn")
 	} else {
@@ -66,39 +132,75 @@ func (h *history) step() {
 	if len(need) > 0 {
 		actions = append(actions, "answer", "answer", "answer", "answer")
 	}
-	seq := h.act(p, rapid.SampledFrom(actions).Draw(h.rt, "action"), active, need)
+	seq := h.act(p, at, rapid.SampledFrom(actions).Draw(h.rt, "action"), active, need)
 	if seq > 0 {
 		p.echo(seq)
 	}
 	if rapid.Bool().Draw(h.rt, "compare") {
 		for _, p := range h.peers {
-			p.agree(h.g, h.chat)
-			p.agree(h.g, h.uri)
+			p.agree(h.g, h.watch(p)...)
 		}
 	}
 }
 
-func (h *history) act(p *peer, what string, active object, need []any) float64 {
+// dispose ends one of the further chats; nobody hears of it any more.
+func (h *history) dispose(p *peer) {
+	i := rapid.IntRange(0, len(h.sides)-1).Draw(h.rt, "which")
+	uri := h.sides[i]
+	h.sides = slices.Delete(h.sides, i, i+1)
+	p.call("disposeChat", object{"channel": uri})
+	for _, p := range h.peers {
+		p.until(h.uri, uri+" to go", func(s object) bool {
+			return !slices.ContainsFunc(s["chats"].([]any), func(c any) bool { return c.(object)["resource"] == uri })
+		})
+		p.mu.Lock()
+		delete(p.states, uri)
+		p.mu.Unlock()
+	}
+}
+
+// side makes another chat, which every client watches.
+func (h *history) side(p *peer) {
+	h.queue++
+	uri := fmt.Sprintf("ahp-chat:/side-%d-%d", h.n, h.queue)
+	params := object{"channel": h.uri, "chat": uri}
+	if rapid.Bool().Draw(h.rt, "begins") {
+		params["initialMessage"] = object{"text": rapid.SampledFrom(scripts).Draw(h.rt, "script"), "origin": object{"kind": "user"}}
+	}
+	p.call("createChat", params)
+	h.sides = append(h.sides, uri)
+	for _, p := range h.peers {
+		p.subscribe(uri)
+	}
+}
+
+func (h *history) act(p *peer, chat, what string, active object, need []any) float64 {
 	switch what {
+	case "side":
+		h.side(p)
+		return 0
+	case "dispose":
+		h.dispose(p)
+		return 0
 	case "turn":
 		h.turns++
-		return p.dispatch(h.chat, started(fmt.Sprint("t", h.turns), rapid.SampledFrom(scripts).Draw(h.rt, "script")))
+		return p.dispatch(chat, started(fmt.Sprint("t", h.turns), rapid.SampledFrom(scripts).Draw(h.rt, "script")))
 	case "cancel":
-		return p.dispatch(h.chat, object{"type": "chat/turnCancelled", "turnId": active["id"], "duration": 1})
+		return p.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": active["id"], "duration": 1})
 	case "queue", "steer":
 		h.queue++
 		kind := kindQueued
 		if what == "steer" {
 			kind = kindSteering
 		}
-		return p.dispatch(h.chat, pending(kind, fmt.Sprint("m", h.queue), rapid.SampledFrom(scripts).Draw(h.rt, "message")))
+		return p.dispatch(chat, pending(kind, fmt.Sprint("m", h.queue), rapid.SampledFrom(scripts).Draw(h.rt, "message")))
 	case "title":
-		return p.dispatch(rapid.SampledFrom([]string{h.uri, h.chat}).Draw(h.rt, "channel"),
+		return p.dispatch(rapid.SampledFrom([]string{h.uri, chat}).Draw(h.rt, "channel"),
 			object{"type": "session/titleChanged", "title": rapid.SampledFrom([]string{"x", "y"}).Draw(h.rt, "title")})
 	case "read":
 		on := rapid.Bool().Draw(h.rt, "read")
-		if rapid.Bool().Draw(h.rt, "chat") {
-			return p.dispatch(h.chat, object{"type": "chat/isReadChanged", "isRead": on})
+		if rapid.Bool().Draw(h.rt, "of the chat") {
+			return p.dispatch(chat, object{"type": "chat/isReadChanged", "isRead": on})
 		}
 		return p.dispatch(h.uri, object{"type": "session/isReadChanged", "isRead": on})
 	case "draft":
@@ -106,7 +208,7 @@ func (h *history) act(p *peer, what string, active object, need []any) float64 {
 		if rapid.Bool().Draw(h.rt, "some") {
 			a["draft"] = object{"text": rapid.SampledFrom([]string{"", "hal"}).Draw(h.rt, "text"), "origin": object{"kind": "user"}}
 		}
-		return p.dispatch(h.chat, a)
+		return p.dispatch(chat, a)
 	case "mode":
 		return p.dispatch(h.uri, object{"type": "session/configChanged", "config": object{
 			"mode": rapid.SampledFrom([]string{"plan", "interactive", "autopilot"}).Draw(h.rt, "mode")}})
@@ -156,26 +258,80 @@ func (h *history) answer(p *peer, need object) float64 {
 	return 0
 }
 
-// settle ends what runs and waits, and compares everything once more.
-func (h *history) settle() {
+// settle ends what runs and waits, compares everything once more and returns
+// what every channel shows in the end, and the session's row; nil for a session
+// that was never used, as it goes with its clients.
+func (h *history) settle() map[string]any {
 	p := h.peers[0]
-	for range 50 {
+	for deadline := time.Now().Add(patience); ; {
+		for h.stop(p) {
+			if time.Now().After(deadline) {
+				p.t.Fatalf("%s does not come to rest: %s", h.uri, show(p.state(h.uri)))
+			}
+		}
+		states := map[string]any{}
+		for _, p := range h.peers {
+			uris := h.watch(p)
+			p.agree(h.g, uris...)
+			for _, uri := range uris[1:] {
+				states[uri] = remembered(p.state(uri))
+			}
+		}
+		row := h.row(p)
+		if len(row) == 0 {
+			return nil
+		}
+		if status := uint32(row["status"].(float64)); status&reduce.Running == 0 {
+			h.paged(states[h.chat])
+			states["row "+h.uri] = row
+			return states
+		}
+	}
+}
+
+// stop cancels the turns that run. It reports whether something ran or waits.
+func (h *history) stop(p *peer) (ran bool) {
+	for _, chat := range append([]string{h.chat}, h.sides...) {
+		s := p.state(chat)
+		active, _ := s["activeTurn"].(object)
+		if active != nil {
+			p.echo(p.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": active["id"], "duration": 1}))
+		}
+		ran = ran || active != nil || s["queuedMessages"] != nil || s["steeringMessage"] != nil
+	}
+	return ran
+}
+
+// row is the session's row, once what was told of it by and by is what is
+// listed.
+func (h *history) row(p *peer) object {
+	for deadline := time.Now().Add(patience); ; {
+		listed := bare(p.list()[h.uri])
 		p.mu.Lock()
-		active, _ := p.states[h.chat]["activeTurn"].(object)
-		queued := p.states[h.chat]["queuedMessages"]
+		told := bare(p.rows[h.uri])
 		p.mu.Unlock()
-		if active == nil && queued == nil {
+		if reflect.DeepEqual(told, listed) {
+			return told.(object)
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("the row from notifications and the list differ:\ntold   %s\nlisted %s", show(told), show(listed))
+		}
+	}
+}
+
+// paged reads a chat page by page and finds it as those who saw all of it.
+func (h *history) paged(want any) {
+	q := h.g.connect(fmt.Sprint("reader", h.n))
+	defer q.ws.Close()
+	q.snapshot(q.call("subscribe", object{"channel": h.chat, "view": object{"turns": 1}})["snapshot"].(object))
+	for range h.turns + h.queue {
+		cursor := q.state(h.chat)["turnsNextCursor"]
+		if cursor == nil {
 			break
 		}
-		if active != nil {
-			p.echo(p.dispatch(h.chat, object{"type": "chat/turnCancelled", "turnId": active["id"], "duration": 1}))
-		}
+		q.call("fetchTurns", object{"channel": h.chat, "cursor": cursor})
 	}
-	for _, p := range h.peers {
-		p.agree(h.g, h.chat)
-		p.agree(h.g, h.uri)
+	if got := remembered(q.state(h.chat)); !reflect.DeepEqual(got, want) {
+		q.t.Fatalf("%s differs when it is read page by page:\npaged %s\nwhole %s", h.chat, show(got), show(want))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h.peers[0].states = map[string]object{}
 }

@@ -19,6 +19,7 @@ type action struct {
 	live   *live
 	raw    json.RawMessage
 	origin origin
+	seen   uint64 // the session's position before it was looked at
 }
 
 // errUnchanged says that an action changed nothing: its sender alone is told.
@@ -125,14 +126,12 @@ func (c *conn) dispatch(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		return nil, invalid("action.%v", err)
 	}
 	a := &action{conn: c, uri: p.Channel, raw: p.Action, origin: origin{c.who().id, json.Number(p.ClientSeq)}}
-	switch err := a.do(ctx, typ.Type); {
-	case err == nil:
-	case errors.Is(err, errUnchanged):
-		if a.live != nil {
-			// What changed it first must reach the client first.
-			a.live.catchUp(ctx, a.live.session().State().Seq)
-		}
-		c.confirm(p.Channel, p.Action, &a.origin)
+	err := a.do(ctx, typ.Type)
+	for try := 1; errors.Is(err, errUnchanged) && !a.confirm(ctx, try == unchangedTries); try++ {
+		err = a.do(ctx, typ.Type)
+	}
+	switch {
+	case err == nil, errors.Is(err, errUnchanged):
 	case errors.Is(err, errNowhere):
 		c.log.Debug("An action on a channel that does not exist was dropped", "channel", clip(p.Channel), "action", clip(typ.Type))
 	default:
@@ -140,6 +139,23 @@ func (c *conn) dispatch(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		c.log.Debug("An action was refused", "channel", clip(p.Channel), "action", clip(typ.Type), "err", err)
 	}
 	return nil, nil
+}
+
+// confirm tells the sender that its action changed nothing. It reports false
+// when more happened since that was looked at, so that it may not be true any
+// more; anyway says it all the same.
+func (a *action) confirm(ctx context.Context, anyway bool) bool {
+	if l := a.live; l != nil {
+		// What changed it first must reach the client first.
+		l.catchUp(ctx, l.session().State().Seq)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.st.Seq > a.seen && !anyway {
+			return false
+		}
+	}
+	a.conn.confirm(a.uri, a.raw, &a.origin)
+	return true
 }
 
 // errNowhere: the channel does not exist, and nobody is told.
@@ -165,6 +181,7 @@ func (a *action) do(ctx context.Context, typ string) error {
 	if a.live, err = a.conn.front.project(ctx, a.place.session); err != nil {
 		return err
 	}
+	a.seen = a.live.session().State().Seq
 	row, known := actions[typ]
 	kind := onSession
 	if !a.place.chat.IsNil() {

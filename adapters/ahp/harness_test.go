@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -116,6 +117,7 @@ type peer struct {
 	change *sync.Cond
 	frames []object
 	states map[string]object
+	rows   map[string]object // the list of sessions, from what the root tells
 	last   float64
 	closed error
 }
@@ -126,7 +128,7 @@ func (g *gateway) dial(clientID string) *peer {
 	if err != nil {
 		g.t.Fatalf("dial: %v %v", err, resp)
 	}
-	p := &peer{t: g.t, id: clientID, ws: ws, states: map[string]object{}}
+	p := &peer{t: g.t, id: clientID, ws: ws, states: map[string]object{}, rows: map[string]object{}}
 	p.change = sync.NewCond(&p.mu)
 	done := make(chan struct{})
 	go func() { defer close(done); p.read() }()
@@ -164,8 +166,20 @@ func (p *peer) read() {
 			p.t.Errorf("not a frame of the protocol: %v\n%s", err, data)
 		}
 		p.frames = append(p.frames, f)
-		if f["method"] == "action" {
-			p.apply(f["params"].(object))
+		params, _ := f["params"].(object)
+		switch f["method"] {
+		case "action":
+			p.apply(params)
+		case "root/sessionAdded":
+			row := params["summary"].(object)
+			p.rows[row["resource"].(string)] = row
+		case "root/sessionRemoved":
+			delete(p.rows, params["session"].(string))
+		case "root/sessionSummaryChanged":
+			if row := maps.Clone(p.rows[params["session"].(string)]); row != nil {
+				maps.Copy(row, params["changes"].(object))
+				p.rows[params["session"].(string)] = row
+			}
 		}
 		p.change.Broadcast()
 		p.mu.Unlock()
@@ -370,12 +384,19 @@ func (p *peer) idle(chat, turn string) object {
 	return done
 }
 
-// agree compares the reduced state of a channel with a fresh snapshot of
+// agree compares the reduced states of channels with fresh snapshots of
 // another client. Fields that no action changes are left out.
-func (p *peer) agree(g *gateway, uri string) {
+func (p *peer) agree(g *gateway, uris ...string) {
 	p.t.Helper()
 	fresh := g.connect("fresh-" + p.id + fmt.Sprint(time.Now().UnixNano()))
 	defer fresh.ws.Close()
+	for _, uri := range uris {
+		p.agreeWith(fresh, uri)
+	}
+}
+
+func (p *peer) agreeWith(fresh *peer, uri string) {
+	p.t.Helper()
 	deadline := time.Now().Add(patience / 6)
 	for {
 		s := fresh.call("subscribe", object{"channel": uri})["snapshot"].(object)

@@ -94,6 +94,11 @@ const (
 	walkFiles  = 5000
 	walkWithin = 300 * time.Millisecond
 
+	// unchangedTries is how often an action that seems to change nothing is
+	// looked at again because more happened meanwhile: enough for all but a
+	// session that never rests.
+	unchangedTries = 100
+
 	// maxPage is how many sessions one page of the list holds at most.
 	maxPage = 1000
 	// maxActiveClient bounds what a client says of itself in a session.

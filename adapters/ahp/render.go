@@ -343,14 +343,19 @@ func doing(c *state.Chat) string {
 	return ""
 }
 
-func (r *renderer) originOf(o event.Origin) *chatOrigin {
+func (r *renderer) originOf(o event.Origin) *chatOrigin { return originOf(o, r.speller, r.st.Default) }
+
+// originOf names the chat that another one comes from as it was called then: it
+// may be gone.
+func originOf(o event.Origin, sp speller, dflt id.ID) *chatOrigin {
+	from := sp.chat(o.Chat, dflt, o.Aliases)
 	switch o.Kind {
 	case event.OriginSubagent:
-		return &chatOrigin{Kind: "tool", Chat: r.chatURI(o.Chat), ToolCallID: o.Call}
+		return &chatOrigin{Kind: "tool", Chat: from, ToolCallID: o.Call}
 	case event.OriginFork:
-		return &chatOrigin{Kind: "fork", Chat: r.chatURI(o.Chat), TurnID: o.Turn.String()}
+		return &chatOrigin{Kind: "fork", Chat: from, TurnID: o.Turn.String()}
 	case event.OriginSide:
-		return &chatOrigin{Kind: "sideChat", Chat: r.chatURI(o.Chat), TurnID: o.Turn.String()}
+		return &chatOrigin{Kind: "sideChat", Chat: from, TurnID: o.Turn.String()}
 	}
 	return &chatOrigin{Kind: "user"}
 }

@@ -232,6 +232,7 @@ func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	l.catchUp(ctx, l.session().State().Seq) // who hears the answer may subscribe
 	if first == nil {
 		return nil, nil
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
-	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 )
 
@@ -138,26 +136,9 @@ func row(sum *host.Summary, uri string) sessionRow {
 	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
 		CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
 		DefaultChat: sp.chat(sum.Default, sum.Default, nil)}
-	name := func(chat id.ID) string {
-		for i := range sum.Chats {
-			if sum.Chats[i].Info.ID == chat {
-				return sp.chat(chat, sum.Default, sum.Chats[i].Info.Aliases)
-			}
-		}
-		return sp.chat(chat, sum.Default, nil)
-	}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]
-		o := &chatOrigin{Kind: "user"}
-		switch c.Info.Origin.Kind {
-		case event.OriginSubagent:
-			o = &chatOrigin{Kind: "tool", Chat: name(c.Info.Origin.Chat), ToolCallID: c.Info.Origin.Call}
-		case event.OriginFork:
-			o = &chatOrigin{Kind: "fork", Chat: name(c.Info.Origin.Chat), TurnID: c.Info.Origin.Turn.String()}
-		case event.OriginSide:
-			o = &chatOrigin{Kind: "sideChat", Chat: name(c.Info.Origin.Chat), TurnID: c.Info.Origin.Turn.String()}
-		}
-		r.Chats = append(r.Chats, chatRow{Resource: name(c.Info.ID), Title: chatTitle(&c.Info, info, sum.Default), Origin: o,
+		r.Chats = append(r.Chats, chatRow{Resource: sp.chat(c.Info.ID, sum.Default, c.Info.Aliases), Title: chatTitle(&c.Info, info, sum.Default), Origin: originOf(c.Info.Origin, sp, sum.Default),
 			Interactivity: interactivity(c.Info.Origin), Status: status(c.Status, c.Info.Unread, c.Info.Archived)})
 	}
 	return r

@@ -87,6 +87,9 @@ type Origin struct {
 	Turn id.ID  `json:"turn,omitzero"`
 	// Call is the tool call that spawned a subagent.
 	Call string `json:"call,omitempty"`
+	// Aliases are what the fronts called Chat when this one began: Chat may be
+	// gone later, and its names with it.
+	Aliases map[string]string `json:"aliases,omitempty"`
 }
 
 // The kinds of a chat's origin.

@@ -243,9 +243,17 @@ func (s *Session) AddChat(ctx context.Context, info event.ChatInfo, by event.Act
 			}
 		}
 		info.CreatedAt = s.at
+		s.nameOrigin(&info)
 		s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: by})
 		return nil
 	})
+}
+
+// nameOrigin notes what the chat is called that another one comes from.
+func (s *Session) nameOrigin(info *event.ChatInfo) {
+	if from := s.work.Chat(info.Origin.Chat); from != nil {
+		info.Origin.Aliases = from.Aliases
+	}
 }
 
 // RemoveChat ends a chat that is not the default one and removes it.

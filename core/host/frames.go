@@ -239,6 +239,7 @@ func (s *Session) childStart(root *run, f *agentFrame) {
 	if c != nil {
 		info.Origin.Call = c.id
 	}
+	s.nameOrigin(&info)
 	s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: event.Actor{Front: "agent"}})
 	if c != nil {
 		root.emit(&event.ToolLinked{Part: c.part, Child: info.ID})
