@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/polyhost/polyhost/core/store"
 )
 
@@ -85,15 +83,7 @@ func fillDisk(t *testing.T, dir string) {
 	if err := try("a", next+1); err != nil {
 		t.Errorf("the log continued: %v", err)
 	}
-	if err := s.db.View(func(tx *bolt.Tx) error {
-		var errs []error
-		for err := range tx.Check() {
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	}); err != nil {
-		t.Errorf("the file: %v", err)
-	}
+	checkFile(t, s)
 }
 
 // limitFiles fails writes behind that many bytes of a file, as a full disk does

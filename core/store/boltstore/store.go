@@ -45,8 +45,10 @@ const (
 	dbFile  = "polyhost.db"
 	pidFile = "polyhost.pid"
 	blobDir = "blobs"
-	// format is the layout of the database file; others are refused.
-	format = "1"
+	// format is the layout of the database file; others are refused, except for
+	// the one before: it has no value on pages of its own.
+	format       = "2"
+	formatBefore = "1"
 )
 
 // The buckets of the database file. logsBucket holds one bucket for each log,
@@ -63,6 +65,7 @@ type Store struct {
 	dir   string
 	db    *bolt.DB
 	queue *queue
+	apart int // the size from which values have pages of their own
 
 	// Owned by the goroutine that writes.
 	gate   gate.Gate
@@ -102,7 +105,7 @@ func open(dir string) (*Store, error) {
 	if err := prepare(dir, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Store{dir: dir, db: db, queue: newQueue(), writerDone: make(chan struct{})}
+	s := &Store{dir: dir, db: db, queue: newQueue(), apart: largeValue, writerDone: make(chan struct{})}
 	s.close = sync.OnceValue(s.shut)
 	go s.writer()
 	return s, nil
@@ -129,7 +132,7 @@ func prepare(dir string, db *bolt.DB) error {
 		return err
 	case found == format:
 		return nil
-	case found != "":
+	case found != "" && found != formatBefore:
 		return fmt.Errorf("its format is %q, this program knows %q", found, format)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {

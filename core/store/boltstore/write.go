@@ -58,7 +58,7 @@ func (s *Store) transact(group []*ticket, errs []error) error {
 			refused++
 			continue
 		}
-		if err := apply(tx, &t.batch); err != nil {
+		if err := s.apply(tx, &t.batch); err != nil {
 			_ = tx.Rollback() // of an open transaction: cannot fail
 			return err
 		}
@@ -94,7 +94,7 @@ func (s *Store) afterFailure(id int, cause error) error {
 }
 
 // apply writes one batch into a transaction: removals first.
-func apply(tx *bolt.Tx, b *store.Batch) error {
+func (s *Store) apply(tx *bolt.Tx, b *store.Batch) error {
 	keys, logs := tx.Bucket(keysBucket), tx.Bucket(logsBucket)
 	if b.DropLog != "" && logs.Bucket([]byte(b.DropLog)) != nil {
 		if err := logs.DeleteBucket([]byte(b.DropLog)); err != nil {
@@ -102,12 +102,12 @@ func apply(tx *bolt.Tx, b *store.Batch) error {
 		}
 	}
 	for _, k := range b.Delete {
-		if err := keys.Delete([]byte(k)); err != nil {
+		if err := remove(keys, []byte(k)); err != nil {
 			return err
 		}
 	}
 	for _, kv := range b.Put {
-		if err := keys.Put([]byte(kv.Key), kv.Value); err != nil {
+		if err := put(keys, []byte(kv.Key), kv.Value, s.apart); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func apply(tx *bolt.Tx, b *store.Batch) error {
 	}
 	log.FillPercent = fill
 	for _, r := range b.Records {
-		if err := log.Put(recordKey(r.First), encodeRecord(r)); err != nil {
+		if err := put(log, recordKey(r.First), encodeRecord(r), s.apart); err != nil {
 			return err
 		}
 	}
