@@ -56,7 +56,8 @@ type turn struct {
 	early     []agent.Prompt // steering messages from before pi worked
 	dialogs   map[string]*openDialog
 	timers    []*time.Timer
-	retry     *time.Timer // ends the turn unless pi tries again
+	retry     *time.Timer  // ends the turn unless pi tries again
+	cause     *event.Error // why the run failed, if pi may mend that
 }
 
 // openDialog waits for the gateway's answer.
