@@ -12,11 +12,13 @@ import (
 
 	"github.com/polyhost/polyhost/backends/claude/fake"
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
+	agenttest.Main()
 	if os.Getenv(fake.Var) != "" {
 		fake.Main()
 		return

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -49,7 +50,8 @@ var efforts = []string{"off", "minimal", "low", "medium", "high", "xhigh"}
 
 // Backend is pi. The zero value is ready to use.
 type Backend struct {
-	path string // of the program; "" finds it
+	path string   // of the program; "" finds it
+	env  []string // further settings for it
 
 	mu     sync.Mutex
 	open   map[*conversation]struct{}
@@ -85,7 +87,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		return agent.Info{}, err
 	}
 	home := os.TempDir()
-	version, err := Program.Version(ctx, cli.Spec{Path: path, Args: args, Env: quiet, Inherit: Variables, Dir: home})
+	version, err := Program.Version(ctx, cli.Spec{Path: path, Args: args, Env: slices.Concat(quiet, b.env), Inherit: Variables, Dir: home})
 	if err != nil {
 		return agent.Info{}, err
 	}
@@ -154,7 +156,7 @@ func (b *Backend) start(dir string, args ...string) (*process, error) {
 		return nil, err
 	}
 	return startProcess(cli.Spec{Path: path, Args: append(append(more, "--mode", "rpc", "-e", extension), args...),
-		Env: quiet, Inherit: Variables, Dir: dir})
+		Env: slices.Concat(quiet, b.env), Inherit: Variables, Dir: dir})
 }
 
 // broken is a pi that is there and does not work.

@@ -14,12 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/backends/pi/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
+	agenttest.Main()
 	if os.Getenv(fakeVar) != "" && (slices.Contains(os.Args, "--mode") || slices.Contains(os.Args, "--version")) {
 		os.Exit(fake.Main())
 	}
@@ -45,6 +47,9 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(kept)
 	os.Exit(code)
 }
+
+// installed is the real program, by its variable or from the PATH.
+var installed = os.Getenv(Program.Var)
 
 // fakeVar makes the test binary a stand-in for pi.
 const fakeVar = "PI_FAKE"
