@@ -51,7 +51,7 @@ func TestCutConnectionResumesWithoutHoleOrDouble(t *testing.T) {
 	g := newGateway(t)
 	c := g.connect()
 	session := c.newSession()
-	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"stream 300 10 2\nsay end"}`, session))
+	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"stream 300 10 10\nsay end"}`, session))
 	var before []signal
 	for len(before) < 60 {
 		before = append(before, c.next("a piece", func(s signal) bool { return s.session() == session }))

@@ -55,7 +55,7 @@ type dialogue struct {
 
 func talk(t *testing.T, b *Backend, o agent.Open) *dialogue {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	t.Cleanup(func() { _ = b.Close() })
 	if o.Dirs == nil {

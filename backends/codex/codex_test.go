@@ -73,7 +73,7 @@ func begin(t *testing.T, b *Backend, o agent.Open) *talk {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	if o.Dirs == nil {
 		o.Dirs = []string{t.TempDir()}

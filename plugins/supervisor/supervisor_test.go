@@ -134,7 +134,7 @@ func TestTheNextOpenReplacesADeadPlugin(t *testing.T) {
 	t.Parallel()
 	b := start(t, demo(t))
 	c := converse(t, b)
-	said, err := play(t.Context(), c, "say bye\nsleep 200\ncrash")
+	said, err := play(t.Context(), c, "say bye\nrun true\ncrash")
 	if said != "bye" || !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), "plugin demo died (exit status 3)") {
 		t.Errorf("%q, %v", said, err)
 	}
@@ -223,7 +223,7 @@ func TestClosingEndsAPluginThatWorks(t *testing.T) {
 func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	o := demo(t)
-	o.healthEvery, o.healthBound = 10*time.Millisecond, 500*time.Millisecond
+	o.healthEvery, o.healthBound = 10*time.Millisecond, time.Second
 	b := start(t, o)
 	c := converse(t, b)
 	first := pid(t, b)
