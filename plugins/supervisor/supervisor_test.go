@@ -187,9 +187,7 @@ func running(t testing.TB, id string, n int) {
 func TestClosingEndsAPluginThatHangs(t *testing.T) {
 	t.Parallel()
 	b := New(demo(t))
-	if err := syscall.Kill(pid(t, b), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, pid(t, b))
 	begin := time.Now()
 	if err := b.Close(); err != nil {
 		t.Error(err)
@@ -228,9 +226,7 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	c := converse(t, b)
 	first := pid(t, b)
 	// A stopped process answers nothing; the health check waits its bound.
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, first)
 	for {
 		if _, err := c.Recv(t.Context()); err != nil {
 			break
