@@ -359,7 +359,9 @@ func (f *fake) do(ctx context.Context, line string) (failure string, err error) 
 		f.out.Unlock()
 	case "huge":
 		n, _ := strconv.Atoi(rest)
-		f.tell(fields{"type": "assistant", "message": strings.Repeat("y", n)})
+		f.out.Lock() // by hand: to encode it takes seconds
+		_, _ = fmt.Printf(`{"type":"assistant","message":"%s"}`+"\n", strings.Repeat("y", n))
+		f.out.Unlock()
 	}
 	return "", nil
 }

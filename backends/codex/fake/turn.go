@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,7 +152,9 @@ func (r *fakeRun) do(line string) map[string]any {
 		_, _ = os.Stdout.WriteString("Downloading...\n{\"method\":\n")
 		r.f.out.Unlock()
 	case "huge":
-		r.note("item/agentMessage/delta", map[string]any{"itemId": "m", "delta": strings.Repeat("y", 40<<20)})
+		r.f.out.Lock() // by hand: to encode it takes seconds
+		_, _ = fmt.Printf(`{"method":"item/agentMessage/delta","params":{"delta":"%s"}}`+"\n", strings.Repeat("y", 40<<20))
+		r.f.out.Unlock()
 	case "odd":
 		r.say([]string{strings.TrimSpace(string(r.ask("item/unheard/of", map[string]any{})))})
 	case "spawn":
