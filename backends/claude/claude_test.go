@@ -97,7 +97,7 @@ func TestBadLuck(t *testing.T) {
 		Open:    func(t *testing.T) agent.Backend { return standIn(t) },
 		Program: func(_ *testing.T, path string) agent.Backend { return &Backend{Path: path} },
 		Text:    fake.Scripted.Text, TextWant: fake.Scripted.TextWant, Exec: fake.Scripted.Exec,
-		Garbage: "noise Downloading...", Huge: "huge 41943040", Die: "die out of memory", DieWant: "exit status 9: out of memory",
+		Garbage: "noise Downloading...", Huge: "huge", Die: "die out of memory", DieWant: "exit status 9: out of memory",
 		Doomed: "doomed", Deaf: "deaf",
 	})
 }

@@ -184,6 +184,17 @@ func (l Luck) hangs(t *testing.T) {
 	k.gone(k.pids("pids"))
 }
 
+// PrintHuge prints one line of more than 40 MiB, piece by piece: to put it
+// together first takes a stand-in seconds.
+func PrintHuge(head, tail string) {
+	_, _ = os.Stdout.WriteString(head)
+	piece := strings.Repeat("x", 64<<10)
+	for range (40 << 20) / len(piece) {
+		_, _ = os.Stdout.WriteString(piece)
+	}
+	_, _ = os.Stdout.WriteString(tail + "\n")
+}
+
 // died checks a turn in which the program ended, and the next one.
 func (l Luck) died(k *talk, frames []agent.Frame, turn, want string) {
 	k.t.Helper()

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestAgentsAcross plays the contract suite with two real drivers behind the
-// boundary, which between them are able to do all that there is, and stand-ins
-// for their agents.
+// boundary, one that takes other input for a call and one that does not, and
+// stand-ins for their agents.
 func TestAgentsAcross(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

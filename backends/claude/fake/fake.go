@@ -358,9 +358,8 @@ func (f *fake) do(ctx context.Context, line string) (failure string, err error) 
 		fmt.Println(`{"type":`)
 		f.out.Unlock()
 	case "huge":
-		n, _ := strconv.Atoi(rest)
-		f.out.Lock() // by hand: to encode it takes seconds
-		_, _ = fmt.Printf(`{"type":"assistant","message":"%s"}`+"\n", strings.Repeat("y", n))
+		f.out.Lock()
+		contract.PrintHuge(`{"type":"assistant","message":"`, `"}`)
 		f.out.Unlock()
 	}
 	return "", nil

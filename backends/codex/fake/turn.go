@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
 // fakeRun is one turn of the stand-in.
@@ -152,8 +153,8 @@ func (r *fakeRun) do(line string) map[string]any {
 		_, _ = os.Stdout.WriteString("Downloading...\n{\"method\":\n")
 		r.f.out.Unlock()
 	case "huge":
-		r.f.out.Lock() // by hand: to encode it takes seconds
-		_, _ = fmt.Printf(`{"method":"item/agentMessage/delta","params":{"delta":"%s"}}`+"\n", strings.Repeat("y", 40<<20))
+		r.f.out.Lock()
+		contract.PrintHuge(`{"method":"item/agentMessage/delta","params":{"delta":"`, `"}}`)
 		r.f.out.Unlock()
 	case "odd":
 		r.say([]string{strings.TrimSpace(string(r.ask("item/unheard/of", map[string]any{})))})
