@@ -11,16 +11,25 @@ import (
 
 	"github.com/polyhost/polyhost/backends/codex/fake"
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
+	agenttest.Main()
 	if os.Getenv(fake.Var) != "" {
 		fake.Main()
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// quiet is a backend that logs nothing.
+func quiet() *Backend {
+	b := New()
+	b.log = slog.New(slog.DiscardHandler)
+	return b
 }
 
 // fakeBackend drives the stand-in.
@@ -31,8 +40,7 @@ func fakeBackend(t *testing.T, env ...string) *Backend {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	b := New()
-	b.log = slog.New(slog.DiscardHandler)
+	b := quiet()
 	b.find = func() (string, []string, []string, error) {
 		return self, nil, append([]string{fake.Var + "=" + home}, env...), nil
 	}

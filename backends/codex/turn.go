@@ -126,6 +126,9 @@ func (c *conversation) notified(l *link, m message) []agent.Frame {
 	}
 	var frames []agent.Frame
 	mine := n.ThreadID == c.thread
+	if mine && m.Method == "warning" && t != nil {
+		return []agent.Frame{notice("warning", "agent_warning", n.Message)} // it may come before the turn's id
+	}
 	if mine && m.Method == "turn/started" && n.Turn != nil {
 		frames = c.began(n.Turn.ID)
 		t = c.turn
