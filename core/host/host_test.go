@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -19,7 +21,6 @@ import (
 	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/memstore"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

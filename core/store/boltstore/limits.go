@@ -24,6 +24,10 @@ const (
 	// more processor time.
 	largeValue = 16 << 10
 
+	// probeSize is what a look at the health of the home writes after a failed
+	// write: more than the file usually has room for inside.
+	probeSize = 256 << 10
+
 	// openTimeout is how long Open waits for another process to let go: long
 	// enough for one that is ending, short enough for a person, who knows
 	// within a second that the home is taken.
