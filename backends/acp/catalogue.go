@@ -310,7 +310,7 @@ func (h *historian) finish() {
 	if !h.open {
 		return
 	}
-	h.m.end(nil, "")
+	h.m.end(nil, nil)
 	h.collect()
 	t := &h.turns[len(h.turns)-1]
 	t.Prompt = strings.TrimSpace(t.Prompt)

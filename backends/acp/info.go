@@ -146,7 +146,7 @@ func (a *Agent) describe(init *initializeAnswer) agent.Info {
 		info.Version = init.AgentInfo.Version
 	}
 	info.Capabilities = agent.Capabilities{
-		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: true,
+		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: !a.NoTokens,
 		Plan: a.Plans, Subagents: a.Subagents, MCP: c.MCP.HTTP, Fork: c.Session.Fork != nil,
 		Catalogue: c.Session.List != nil && c.Load,
 	}

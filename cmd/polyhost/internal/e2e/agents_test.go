@@ -25,9 +25,15 @@ type cli struct {
 	// search is what a model plays to find the client's tool "lookup", which
 	// then has the name in found; "" if it is offered at once.
 	search, found string
-	// What the program lacks, or the model's wire for it.
-	noReasoning, noImages, noUsage, noDiff, noFork, noMCP bool
+	noFork, noUsage bool // what the program lacks
+	// failures are the codes of those that the program tells as something else
+	// than what they are: "" for a turn that ends well.
+	failures map[string]string
 }
+
+// silent is the code of failures for which a program tries again for longer
+// than is waited here.
+const silent = "silent"
 
 var clis = []cli{
 	{
@@ -72,7 +78,7 @@ var clis = []cli{
 		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
 	},
 	{
-		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none
+		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, noUsage: true,
 		setup: codexSetup,
 	},
 }
