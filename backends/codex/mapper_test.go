@@ -171,7 +171,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := strings.TrimSuffix(strings.TrimPrefix(e.Message, `{"error": {"message": "`), `"}}`) // the body's own words
-		if got := failure(&e); got.Code != want || got.Message != said {
+		if got := wentWrong(&e); got.Code != want || got.Message != said {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}

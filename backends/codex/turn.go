@@ -196,7 +196,7 @@ func (c *conversation) completed(l *link, t *turn) []agent.Frame {
 	case "interrupted":
 		return c.end(t, event.TurnCancelled, nil)
 	case "failed":
-		return c.end(t, event.TurnFailed, failure(t.outcome.Error))
+		return c.end(t, event.TurnFailed, wentWrong(t.outcome.Error))
 	}
 	return append(c.leave(l), c.end(t, event.TurnComplete, nil)...)
 }
