@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/lines"
 )
@@ -24,9 +25,9 @@ type probe struct {
 // problems is kept.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	b.mu.Lock()
-	if b.closed {
+	if b.ctx.Err() != nil {
 		b.mu.Unlock()
-		return agent.Info{}, errBackendClosed
+		return agent.Info{}, openset.ErrClosed
 	}
 	p := b.probe
 	if p == nil {

@@ -216,6 +216,6 @@ func (c *conversation) Close() error {
 	if c.dir != "" {
 		_ = os.RemoveAll(c.dir)
 	}
-	c.backend.forget(c)
+	c.backend.open.Remove(c)
 	return err
 }

@@ -67,7 +67,7 @@ func (c *conversation) event(p *process, m *mapper, r *record) []agent.Frame {
 		return nil
 	case "auto_retry_end":
 		if !r.Success {
-			c.end(t, event.TurnFailed, failure(r.FinalError))
+			c.end(t, event.TurnFailed, wentWrong(r.FinalError))
 		}
 	case "extension_error":
 		return notice("warning", "extension_error", "an extension of pi's failed: "+r.Error)
@@ -121,7 +121,7 @@ func (c *conversation) runEnded(t *turn, m *mapper) {
 		return
 	}
 	// pi tries again, or makes the conversation shorter first.
-	e := failure(text)
+	e := wentWrong(text)
 	c.unlessAgain(t, e, e.Retryable || e.Code == event.CodeOverflow)
 }
 

@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -53,8 +54,9 @@ type Backend struct {
 	path string   // of the program; "" finds it
 	env  []string // further settings for it
 
+	open openset.Set[*conversation]
+
 	mu     sync.Mutex
-	open   map[*conversation]struct{}
 	dir    string // with the extension; "" until it is needed
 	closed bool
 }
@@ -190,16 +192,9 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, errors.New("pi needs an absolute working directory")
 	}
 	c := newConversation(b, o)
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil, errClosed
+	if err := b.open.Add(c); err != nil {
+		return nil, err
 	}
-	if b.open == nil {
-		b.open = map[*conversation]struct{}{}
-	}
-	b.open[c] = struct{}{}
-	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	c.life.Lock()
@@ -214,30 +209,14 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 // Close ends all conversations.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	b.closed = true
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
 	dir := b.dir
-	b.dir = ""
+	b.dir, b.closed = "", true
 	b.mu.Unlock()
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, c := range all {
-		wg.Go(func() { errs[i] = c.Close() })
-	}
-	wg.Wait()
+	err := b.open.Close()
 	if dir != "" {
-		errs = append(errs, os.RemoveAll(dir))
+		err = errors.Join(err, os.RemoveAll(dir))
 	}
-	return errors.Join(errs...)
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
+	return err
 }
 
 // describeSettings is the model and effort to ask pi for.
