@@ -131,7 +131,7 @@ func write(t *testing.T, path, text string) {
 const cacheVar = "POLYHOST_E2E_CACHE"
 
 // installWithin is how long an installation may take.
-const installWithin = 10 * time.Minute
+const installWithin = 3 * time.Minute
 
 func cache(t *testing.T) string {
 	t.Helper()
@@ -164,6 +164,7 @@ func (c *cli) install(t *testing.T) string {
 	ctx, cancel := context.WithTimeout(t.Context(), installWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", append([]string{"install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", dir}, c.packages...)...)
+	cmd.WaitDelay = 10 * time.Second // for what npm has started
 	if out, err := cmd.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(dir)
 		t.Fatalf("install %v: %v\n%s", c.packages, err, out)

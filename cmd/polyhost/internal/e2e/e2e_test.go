@@ -24,13 +24,30 @@ import (
 // onlyVar names the agents to run, separated by commas; all by default.
 const onlyVar = "POLYHOST_E2E_AGENTS"
 
-func TestAgents(t *testing.T) {
+// chosen are the agents to run.
+func chosen() (all []*cli) {
 	only := os.Getenv(onlyVar)
 	for i := range clis {
-		c := &clis[i]
-		if only != "" && !slices.Contains(strings.Split(only, ","), c.backend) {
-			continue
+		if only == "" || slices.Contains(strings.Split(only, ","), clis[i].backend) {
+			all = append(all, &clis[i])
 		}
+	}
+	return all
+}
+
+// TestInstall only installs: whoever runs it first can tell a registry that is
+// out of reach from an agent that does not work.
+func TestInstall(t *testing.T) {
+	for _, c := range chosen() {
+		t.Run(c.backend, func(t *testing.T) {
+			t.Parallel()
+			c.install(t)
+		})
+	}
+}
+
+func TestAgents(t *testing.T) {
+	for _, c := range chosen() {
 		t.Run(c.backend, func(t *testing.T) {
 			r := newRig(t, c)
 			for _, s := range []struct {
