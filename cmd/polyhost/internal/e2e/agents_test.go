@@ -24,7 +24,7 @@ type cli struct {
 	setup func(t *testing.T, home, model string) []string
 	// search is what a model plays to find the client's tool "lookup", which
 	// then has the name in found; "" if it is offered at once.
-	search, found string
+	search, found   string
 	noFork, noUsage bool // what the program lacks
 	// failures are the codes of those that the program tells as something else
 	// than what they are: "" for a turn that ends well.
