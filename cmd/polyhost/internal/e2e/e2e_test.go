@@ -24,6 +24,10 @@ import (
 // onlyVar names the agents to run, separated by commas; all by default.
 const onlyVar = "POLYHOST_E2E_AGENTS"
 
+// withinVar is after how long no further scenario is begun, for a machine that is
+// too slow for all of them; any time by default.
+const withinVar = "POLYHOST_E2E_WITHIN"
+
 // chosen are the agents to run.
 func chosen() (all []*cli) {
 	only := os.Getenv(onlyVar)
@@ -33,6 +37,20 @@ func chosen() (all []*cli) {
 		}
 	}
 	return all
+}
+
+// timeIsUp tells whether no further scenario is begun.
+func timeIsUp(t *testing.T) func() bool {
+	text := os.Getenv(withinVar)
+	if text == "" {
+		return func() bool { return false }
+	}
+	within, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", withinVar, err)
+	}
+	end := time.Now().Add(within)
+	return func() bool { return time.Now().After(end) }
 }
 
 // TestInstall only installs: whoever runs it first can tell a registry that is
@@ -47,8 +65,13 @@ func TestInstall(t *testing.T) {
 }
 
 func TestAgents(t *testing.T) {
+	late := timeIsUp(t)
 	for _, c := range chosen() {
 		t.Run(c.backend, func(t *testing.T) {
+			if late() {
+				t.Log("NOT RUN: the time is up")
+				return
+			}
 			r := newRig(t, c)
 			for _, s := range []struct {
 				name string
@@ -73,6 +96,10 @@ func TestAgents(t *testing.T) {
 			} {
 				if s.able {
 					t.Run(s.name, func(t *testing.T) {
+						if late() {
+							t.Log("NOT RUN: the time is up")
+							return
+						}
 						begun := time.Now()
 						s.run(t, r)
 						t.Logf("it took %v", time.Since(begun).Round(100*time.Millisecond))
