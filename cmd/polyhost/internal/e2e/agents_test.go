@@ -56,6 +56,7 @@ var clis = []cli{
 	},
 	{
 		backend: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: "gemini", noFork: true,
+		failures: map[string]string{"fail 529": silent, "cut 5": silent, "fail 429 1": silent, "refuse": ""},
 		setup: func(t *testing.T, home, model string) []string {
 			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},
 				"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}`)
@@ -64,6 +65,7 @@ var clis = []cli{
 	},
 	{
 		backend: "opencode", packages: []string{"opencode-ai@1.18.33"}, program: "opencode",
+		failures: map[string]string{"fail 529": silent},
 		setup: func(t *testing.T, home, model string) []string {
 			write(t, filepath.Join(home, ".config/opencode/opencode.json"), encode(object{"autoupdate": false, "share": "disabled", "model": "stub/stub-large",
 				"small_model": "stub/stub-small", "permission": object{"bash": "ask", "edit": "ask"},
