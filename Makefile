@@ -16,7 +16,7 @@ build:
 
 # The tests of memory again without the race detector, which is too slow for some.
 test: vet
-	go test -race ./...
+	go test -race -timeout 20m ./...
 	go test ./cmd/polyhost/internal/bench
 
 vet:

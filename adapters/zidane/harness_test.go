@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of the tests.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway is a front over a host with the demo agent, on a real port.
 type gateway struct {

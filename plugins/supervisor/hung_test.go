@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // halt stops a process and waits until it stands: until a thread of it takes
 // notice of the signal, the others go on.

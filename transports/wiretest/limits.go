@@ -5,7 +5,7 @@ import "time"
 const (
 	// defaultTimeout is how long a step waits for what it expects: a busy
 	// machine takes its time.
-	defaultTimeout = 60 * time.Second
+	defaultTimeout = 2 * time.Minute
 
 	// startTimeout is how long the gateway may take to write its endpoints.
 	startTimeout = 60 * time.Second
