@@ -67,9 +67,9 @@ func TestServersThatAreWithheldAreTold(t *testing.T) {
 	}
 	d := talk(t, standIn(t), agent.Open{Dirs: []string{dir}})
 	for i, turn := range []string{"t1", "t2"} {
-		d.prompt(turn, "say hello")
+		d.Say(turn, "say hello")
 		told := 0
-		for _, f := range d.until(agent.TurnEnd) {
+		for _, f := range d.Until(agent.TurnEnd) {
 			if f.Kind == agent.Notice && f.Notice.Code == "mcp_not_approved" && strings.Contains(f.Notice.Text, "docs") {
 				told++
 			}

@@ -1,11 +1,9 @@
 package codex
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/polyhost/polyhost/backends/contract"
 	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
-	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
@@ -66,67 +63,13 @@ func TestContract(t *testing.T) {
 	contract.Run(t, open, c)
 }
 
-// talk is one conversation with the stand-in.
-type talk struct {
-	agent.Conversation
-	t   *testing.T
-	ctx context.Context
-	dir string
-}
-
-func begin(t *testing.T, b *Backend, o agent.Open) *talk {
+// begin opens a conversation; the backend ends with the test.
+func begin(t *testing.T, b *Backend, o agent.Open) *agenttest.Talk {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	if o.Dirs == nil {
-		o.Dirs = []string{t.TempDir()}
-	}
-	c, err := b.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &talk{c, t, ctx, o.Dirs[0]}
-}
-
-// play runs a prompt to its end; requests are answered by settle.
-func (k *talk) play(turn, text string, settle func(agent.Frame) event.Resolution) []agent.Frame {
-	k.t.Helper()
-	if err := k.Prompt(k.ctx, agent.Prompt{Turn: turn, Message: "m", Text: text}); err != nil {
-		k.t.Fatal(err)
-	}
-	return k.end(settle)
-}
-
-func (k *talk) end(settle func(agent.Frame) event.Resolution) []agent.Frame {
-	k.t.Helper()
-	var all []agent.Frame
-	for {
-		frames, err := k.Recv(k.ctx)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		for _, f := range frames {
-			all = append(all, f)
-			if f.Request != "" && f.Kind != agent.Withdrawn && settle != nil {
-				_ = k.Answer(k.ctx, agent.Answer{Request: f.Request, Resolution: settle(f)})
-			}
-			if f.Kind == agent.TurnEnd {
-				return all
-			}
-		}
-	}
-}
-
-func pick(frames []agent.Frame, kind agent.FrameKind) (some []agent.Frame) {
-	for _, f := range frames {
-		if f.Kind == kind {
-			some = append(some, f)
-		}
-	}
-	return some
+	return agenttest.Begin(t, b, o)
 }
