@@ -37,6 +37,7 @@ type gateway struct {
 	home  string
 	store store.Store
 	stop  func()
+	early func() // runs when clients are served and the front does not run yet
 }
 
 func newGateway(t testing.TB, change ...func(*host.Options)) *gateway {
@@ -70,6 +71,9 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	}
 	g.host, g.front = h, f.(*Front)
 	g.http = httptest.NewServer(f.Listeners()[0].Handler)
+	if g.early != nil {
+		g.early()
+	}
 	runCtx, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
