@@ -153,6 +153,24 @@ func (g *gateway) connect() *client {
 	return c
 }
 
+// emptied waits until the front has no connection.
+func (g *gateway) emptied() {
+	g.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		g.front.mu.Lock()
+		n := len(g.front.conns)
+		g.front.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			g.t.Fatalf("%d connections are left", n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 func (c *client) close() { c.ws.Close() }
 
 func (c *client) write(text string) {
