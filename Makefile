@@ -3,8 +3,10 @@
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME ?= 10s
 BENCH    ?= .
+AGENTS   ?= claude codex pi
+TAPE     ?= .
 
-.PHONY: run build test vet bench fuzz e2e generate fmt tidy-check
+.PHONY: run build test vet bench fuzz e2e record generate fmt tidy-check
 
 run: build
 	./bin/polyhost serve --table
@@ -14,7 +16,7 @@ build:
 
 # The tests of memory again without the race detector, which is too slow for some.
 test: vet
-	go test -race ./...
+	go test -race -timeout 20m ./...
 	go test ./cmd/polyhost/internal/bench
 
 vet:
@@ -26,6 +28,10 @@ vet:
 # against a model that does what the prompt says.
 e2e:
 	go test -tags e2e -count=1 -timeout 40m -v ./cmd/polyhost/internal/e2e
+
+# What the real CLIs say, recorded anew: see docs/testing.md.
+record:
+	go test $(AGENTS:%=./backends/%) -run 'TestTapes/$(TAPE)' -record -count=1 -timeout 40m
 
 # Figures for docs/performance.md. BENCH picks benchmarks by a pattern.
 bench:

@@ -193,14 +193,14 @@ func (c *conn) tooSlow() {
 // offer hands over the frame or run that begins at a position of the journal,
 // under the journal's lock. When it does not fit, a feeder takes over from there.
 func (c *conn) offer(pos uint64, f outbox.Frame) {
-	behind := c.front.journal.behind
-	if _, fed := behind[c]; fed {
+	j := c.front.journal
+	if _, fed := j.behind[c]; fed {
 		return
 	}
 	if err := c.ws.Outbox().Push(f); !errors.Is(err, outbox.ErrFull) {
 		return
 	}
-	behind[c] = pos
+	j.fallBack(c, pos)
 	c.feeding.Add(1)
 	go c.feed(pos)
 }

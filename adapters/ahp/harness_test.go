@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway is a front over a real host with the demo agent, on a real socket.
 type gateway struct {
@@ -39,6 +39,7 @@ type gateway struct {
 	home  string
 	store store.Store
 	stop  func()
+	early func() // runs when clients are served and the front does not run yet
 }
 
 func newGateway(t testing.TB, change ...func(*host.Options)) *gateway {
@@ -72,6 +73,9 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	}
 	g.host, g.front = h, f.(*Front)
 	g.http = httptest.NewServer(f.Listeners()[0].Handler)
+	if g.early != nil {
+		g.early()
+	}
 	runCtx, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

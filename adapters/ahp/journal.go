@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
+	"time"
 
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -23,10 +25,16 @@ type journal struct {
 	first   uint64  // position of the oldest kept entry
 	next    uint64  // position of the next entry
 	bytes   int
-	evicted uint64 // seq of the newest action that is kept no more
-	// behind are the connections that are held or fed from the ring, and from
-	// which position on.
-	behind map[*conn]uint64
+	total   uint64         // bytes of all frames so far
+	evicted uint64         // seq of the newest action that is kept no more
+	behind  map[*conn]*lag // who is held or fed from the ring
+	again   *time.Timer    // evicts when nothing happens; nil unless more is kept than usual
+}
+
+// lag is where a connection that is behind goes on.
+type lag struct {
+	pos      uint64
+	progress fanout.Progress
 }
 
 // entry is one frame: an action, or a notification, which is never replayed.
@@ -58,7 +66,7 @@ type sub struct {
 
 func newJournal(seq uint64, reserve func(uint64)) *journal {
 	return &journal{seq: seq, mark: seq + seqBlock, asked: seq + seqBlock, evicted: seq, reserve: reserve,
-		ring: make([]entry, journalFrames), behind: map[*conn]uint64{}}
+		ring: make([]entry, journalFrames), behind: map[*conn]*lag{}}
 }
 
 // open makes a channel whose history begins now.
@@ -148,6 +156,7 @@ func (j *journal) texts(ch *channel, head []byte, texts []string) {
 	if ch.closed {
 		return
 	}
+	j.evict(len(texts))
 	var run outbox.Run
 	from := j.next
 	for _, text := range texts {
@@ -205,6 +214,7 @@ func (j *journal) whisper(c *conn, b, end []byte) {
 
 // add keeps an entry and hands it on.
 func (j *journal) add(e entry) {
+	j.evict(1)
 	pos := j.next
 	j.keep(e)
 	if e.only != nil {
@@ -218,10 +228,16 @@ func (j *journal) add(e entry) {
 	}
 }
 
-// keep evicts what need not be kept any more and adds an entry.
-func (j *journal) keep(e entry) {
-	for kept := j.next - j.first; kept > 0 && (kept >= journalFrames || j.bytes > journalBytes); kept = j.next - j.first {
-		if j.needed(j.first) && j.bytes+int(kept)*entryCost <= journalBehind {
+// evict drops what need not be kept any more, so that some more entries have
+// room, and cuts those who needed it.
+func (j *journal) evict(room int) {
+	needed, known, first := uint64(0), false, j.first
+	for kept := int(j.next - j.first); kept > 0 && (kept+room > journalFrames || j.bytes > journalBytes); kept = int(j.next - j.first) {
+		if !known {
+			needed, known = j.needed(), true
+		}
+		if needed <= j.first && j.bytes+j.bytes/8+kept*entryCost <= journalBehind {
+			j.evictLater()
 			break
 		}
 		old := &j.ring[j.first&uint64(len(j.ring)-1)]
@@ -232,15 +248,51 @@ func (j *journal) keep(e entry) {
 		*old = entry{}
 		j.first++
 	}
-	switch kept := j.next - j.first; {
-	case kept == uint64(len(j.ring)):
-		j.resize(2 * len(j.ring))
-	case len(j.ring) > journalFrames && kept < uint64(len(j.ring)/4):
+	if j.first > first {
+		j.cutLost()
+	}
+	if kept := j.next - j.first; len(j.ring) > journalFrames && kept < uint64(len(j.ring)/4) {
 		j.resize(len(j.ring) / 2)
+	}
+}
+
+// cutLost ends the connections that the ring has left behind.
+func (j *journal) cutLost() {
+	for c, at := range j.behind {
+		if at.pos < j.first {
+			delete(j.behind, c)
+			c.tooSlow()
+		}
+	}
+}
+
+// evictLater evicts again when those who take nothing have stalled.
+func (j *journal) evictLater() {
+	if j.again != nil {
+		return
+	}
+	j.again = time.AfterFunc(fanout.StallAfter, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.again = nil
+		j.evict(0)
+	})
+}
+
+// keep adds an entry.
+func (j *journal) keep(e entry) {
+	if j.next-j.first == uint64(len(j.ring)) {
+		j.resize(2 * len(j.ring))
 	}
 	j.ring[j.next&uint64(len(j.ring)-1)] = e
 	j.next++
 	j.bytes += len(e.frame)
+	j.total += uint64(len(e.frame))
+}
+
+// fallBack notes that a connection is fed from a position on.
+func (j *journal) fallBack(c *conn, pos uint64) {
+	j.behind[c] = &lag{pos, fanout.NewProgress(j.next, j.total)}
 }
 
 // resize moves the ring; its length is a power of two.
@@ -252,14 +304,16 @@ func (j *journal) resize(n int) {
 	j.ring = ring
 }
 
-// needed reports whether a connection is fed from a position or before it.
-func (j *journal) needed(pos uint64) bool {
-	for _, at := range j.behind {
-		if at <= pos {
-			return true
+// needed is the first position that a connection which has not stalled is fed
+// from; the next if there is none.
+func (j *journal) needed() uint64 {
+	least := j.next
+	for c, at := range j.behind {
+		if at.pos < least && !at.progress.Stalled(c.ws.Outbox().Taken(), j.next, j.total, fanout.Retain{Frames: journalFrames, Bytes: journalBytes}) {
+			least = at.pos
 		}
 	}
-	return false
+	return least
 }
 
 // leave forgets the position of a connection that ended.
@@ -267,6 +321,7 @@ func (j *journal) leave(c *conn) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.behind, c)
+	j.evict(0)
 }
 
 // hold keeps everything from a connection until join, so that an answer goes
@@ -278,7 +333,7 @@ func (j *journal) hold(c *conn) (pos uint64, ok bool) {
 	if _, behind := j.behind[c]; behind {
 		return 0, false
 	}
-	j.behind[c] = j.next
+	j.fallBack(c, j.next)
 	return j.next, true
 }
 
@@ -360,7 +415,11 @@ func (j *journal) pending(c *conn, pos uint64) (f outbox.Frame, at uint64, ok bo
 	if pos < j.first {
 		return nil, pos, false
 	}
-	j.behind[c] = pos
+	lag := j.behind[c]
+	if lag == nil { // it ended
+		return nil, pos, true
+	}
+	lag.pos = pos
 	for ; pos < j.next; pos++ {
 		e := &j.ring[pos&uint64(len(j.ring)-1)]
 		if e.only == c {

@@ -1,6 +1,10 @@
 package ahp
 
-import "time"
+import (
+	"time"
+
+	"github.com/polyhost/polyhost/transports/outbox"
+)
 
 const (
 	// handshakeLimit is the largest message before initialize, in bytes.
@@ -9,7 +13,7 @@ const (
 	// an attachment in base64.
 	messageLimit = 32 << 20
 	// outboxLimit is what may wait for one client, in bytes.
-	outboxLimit = 4 << 20
+	outboxLimit = outbox.DefaultLimit
 	// maxInFlight is how many requests of one connection run at once: an
 	// editor that opens a project subscribes to all its sessions in one go.
 	maxInFlight = 256
@@ -19,10 +23,10 @@ const (
 	// journalFrames and journalBytes bound what is kept for replay: the
 	// newest actions of the whole host.
 	journalFrames = 16384 // a power of two
-	journalBytes  = 32 << 20
-	// journalBehind is what it may grow to, in bytes, while a connection that
-	// still takes bytes is behind; one that takes none is closed after the write
-	// timeout. entryCost is charged for each frame: its slot in the ring.
+	journalBytes  = 16 << 20
+	// journalBehind is what it may grow to, in bytes of memory, while a connection
+	// that still takes bytes is behind; one that takes none is cut. entryCost is
+	// charged for each frame: its slot in the ring, which is at most half empty.
 	journalBehind = 64 << 20
 	entryCost     = 128
 	// seqBlock is how many sequence numbers are reserved on disk at once, so

@@ -16,13 +16,20 @@ import (
 type rootChannel struct {
 	front *Front
 	ch    *channel
+	watch *host.Watch
 
 	mu   sync.Mutex // held while something is said, so that snapshots agree
 	rows map[id.ID]sessionRow
 }
 
+// newRoot begins to watch, before the front has clients: they would not hear
+// of the sessions that were made until it did.
 func newRoot(f *Front) *rootChannel {
-	return &rootChannel{front: f, ch: f.journal.open(rootURI), rows: map[id.ID]sessionRow{}}
+	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{}}
+	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
+		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
+	}
+	return r
 }
 
 func (r *rootChannel) take() taken {
@@ -35,17 +42,12 @@ func (r *rootChannel) take() taken {
 	return t
 }
 
-// run tells of every change until ctx ends or the host stops.
+// run tells of every change until ctx ends or the host stops, and ends the
+// watch.
 func (r *rootChannel) run(ctx context.Context) error {
-	w := r.front.host.Watch()
-	defer w.Close()
-	r.mu.Lock()
-	for _, sum := range r.front.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
-	}
-	r.mu.Unlock()
+	defer r.watch.Close()
 	for {
-		changes, err := w.Next(ctx)
+		changes, err := r.watch.Next(ctx)
 		if err != nil {
 			if errors.Is(err, host.ErrClosed) || ctx.Err() != nil {
 				return nil

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for, silence what it takes for nothing.
 const (
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 	silence  = 150 * time.Millisecond
 )
 

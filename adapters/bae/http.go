@@ -18,7 +18,13 @@ import (
 // clientRoutes is the client listener.
 func (f *Front) clientRoutes() http.Handler {
 	r := f.router()
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	r.Get("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		if err := f.deps.Host.Health(r.Context()); err != nil {
+			f.writeError(w, refuse("unavailable", "%s", err))
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	})
 	r.Get("/api/v1/meta", f.meta)
 	r.Post("/api/v1/sessions", f.open)
 	r.Delete("/api/v1/sessions/{id}", f.closeSession)

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway is a host with the demo agent behind a real socket.
 type gateway struct {

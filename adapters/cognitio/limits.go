@@ -1,6 +1,10 @@
 package cognitio
 
-import "time"
+import (
+	"time"
+
+	"github.com/polyhost/polyhost/transports/outbox"
+)
 
 const (
 	// maxBody is the largest request body in bytes: a prompt with a few
@@ -23,10 +27,12 @@ const (
 	streamWrite = 10 * time.Second
 	// streamQueue is how many bytes wait for one stream's client before it is
 	// fed from its topic instead.
-	streamQueue = 4 << 20
-	// retainBehind is what a stream's topic may keep in bytes while a client
-	// that still takes bytes is behind; one that takes none is gone after
-	// streamWrite.
+	streamQueue = outbox.DefaultLimit
+	// retainFrames is how many frames a stream's topic keeps for clients that are
+	// a little behind.
+	retainFrames = 16384
+	// retainBehind is what a stream's topic may keep, in bytes of memory, while a
+	// client that still takes bytes is behind; one that takes none is cut.
 	retainBehind = 32 << 20
 	// pacifyEvery is the pause after which a waiting POST message sends a
 	// blank, so that clients with a body timeout (300 s is common) stay.

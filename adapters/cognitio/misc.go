@@ -15,6 +15,9 @@ var document []byte
 func getDocument(*call) (any, error) { return json.RawMessage(document), nil }
 
 func getHealth(c *call) (any, error) {
+	if err := c.f.deps.Host.Health(c.ctx()); err != nil {
+		return nil, &apiError{status: http.StatusServiceUnavailable, name: "UnavailableError", message: err.Error()}
+	}
 	return map[string]any{"healthy": true, "version": c.f.deps.Version}, nil
 }
 

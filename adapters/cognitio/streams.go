@@ -134,7 +134,7 @@ func (s *streams) listen(c channel, out *outbox.Outbox) (leave func(), ok bool) 
 	}
 	t := s.topics[c]
 	if t == nil {
-		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{Behind: retainBehind})}
+		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{Frames: retainFrames, Behind: retainBehind})}
 		s.topics[c] = t
 		s.count.Add(1)
 	}

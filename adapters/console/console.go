@@ -126,8 +126,13 @@ func (c *Console) check(rule guard.Rule, next http.Handler) http.Handler {
 	})
 }
 
-func (c *Console) health(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]string{"status": "ok", "version": c.deps.Version})
+func (c *Console) health(w http.ResponseWriter, r *http.Request) {
+	body := map[string]string{"status": "ok", "version": c.deps.Version}
+	code := http.StatusOK
+	if err := c.deps.Host.Health(r.Context()); err != nil {
+		code, body["status"], body["reason"] = http.StatusServiceUnavailable, "failing", err.Error()
+	}
+	answer(w, code, body)
 }
 
 // failure is the body of every error.

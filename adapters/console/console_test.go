@@ -49,7 +49,7 @@ func open(t *testing.T, wrap func(http.Handler) http.Handler) (*host.Host, *cons
 	}
 	t.Cleanup(func() {
 		srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			t.Error(err)

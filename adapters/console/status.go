@@ -22,11 +22,13 @@ type Status struct {
 	Home      string    `json:"home"`
 	StartedAt time.Time `json:"started_at"`
 	// UptimeSeconds is how long it has been running.
-	UptimeSeconds float64         `json:"uptime_seconds"`
-	Sessions      SessionCounts   `json:"sessions"`
-	Pending       Pending         `json:"pending"`
-	Fronts        []FrontStatus   `json:"fronts"`
-	Backends      []BackendStatus `json:"backends"`
+	UptimeSeconds float64 `json:"uptime_seconds"`
+	// Failing is why the gateway cannot work, empty while it can.
+	Failing  string          `json:"failing,omitempty"`
+	Sessions SessionCounts   `json:"sessions"`
+	Pending  Pending         `json:"pending"`
+	Fronts   []FrontStatus   `json:"fronts"`
+	Backends []BackendStatus `json:"backends"`
 	// Processes are the ids of the agents' processes and what these run.
 	Processes []int `json:"processes"`
 }
@@ -92,6 +94,9 @@ func (c *Console) status(w http.ResponseWriter, r *http.Request) {
 		cancel()
 	}
 	s := c.now()
+	if err := c.deps.Host.Health(r.Context()); err != nil {
+		s.Failing = err.Error()
+	}
 	s.Processes = append([]int{}, c.deps.Processes()...)
 	answer(w, http.StatusOK, s)
 }

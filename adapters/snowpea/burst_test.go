@@ -6,12 +6,12 @@ import "testing"
 // queue and the ring hold.
 func TestReaderIsNotCutOffByABurst(t *testing.T) {
 	t.Parallel()
-	const deltas = 50_000
+	const deltas = 20_000
 	g := newGateway(t)
 	c := g.hello()
 	s := c.session(g.dir)
 	got := 0
-	for _, e := range c.turnOf(s, c.prompt(s, "stream 50000 4")) {
+	for _, e := range c.turnOf(s, c.prompt(s, "stream 20000 4")) {
 		if e.Kind == "message.delta" {
 			got++
 		}

@@ -76,7 +76,7 @@ func TestCommands(t *testing.T) {
 	}
 
 	// A command beside a running turn leaves it alone.
-	turn := c.prompt(s, "sleep 200\nsay end")
+	turn := c.prompt(s, "sleep 2000\nsay end")
 	c.event("the turn", func(e sessionEvent) bool { return e.Kind == "turn.started" && e.text("turnId") == turn })
 	c.done(c.prompt(s, "/mode show"))
 	if e := c.done(turn); e.text("reason") != "complete" {

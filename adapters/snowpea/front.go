@@ -84,7 +84,7 @@ func (f *Front) Name() string { return frontName }
 func (f *Front) Listeners() []front.Listener {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ws", f.serveWS)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) { f.serveJSON(w, []byte(`{"status":"ok"}`)) })
+	mux.HandleFunc("GET /health", f.serveHealth)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, r *http.Request) {
 		b := appendString([]byte(`{"version":`), f.deps.Version)
 		b = appendString(append(b, `,"protocolVersion":`...), surface.ProtocolVersion)
@@ -99,6 +99,14 @@ func (f *Front) Listeners() []front.Listener {
 		}
 		mux.ServeHTTP(w, r)
 	})}}
+}
+
+func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if err := f.deps.Host.Health(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	f.serveJSON(w, []byte(`{"status":"ok"}`))
 }
 
 func (f *Front) serveJSON(w http.ResponseWriter, body []byte) {

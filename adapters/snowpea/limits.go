@@ -1,6 +1,10 @@
 package snowpea
 
-import "time"
+import (
+	"time"
+
+	"github.com/polyhost/polyhost/transports/outbox"
+)
 
 const (
 	// handshakeLimit is the largest message in bytes before hello succeeded.
@@ -17,7 +21,7 @@ const (
 	maxAttachments = 64
 
 	// outboxLimit bounds in bytes what waits for one connection.
-	outboxLimit = 4 << 20
+	outboxLimit = outbox.DefaultLimit
 
 	// answerReserve is the part of the outbox in bytes that session events
 	// leave free, so that answers and notifications get through to a client

@@ -13,7 +13,7 @@ func TestQueuedPromptsRunInOrder(t *testing.T) {
 	g := newGateway(t)
 	c := g.hello()
 	s := c.session(g.dir)
-	one := c.prompt(s, "sleep 200\nsay one")
+	one := c.prompt(s, "sleep 2000\nsay one")
 	c.event("the first turn", func(e sessionEvent) bool { return e.Kind == "turn.started" })
 	two := c.prompt(s, "say two", "whenBusy", "queue")
 	three := c.prompt(s, "say three", "whenBusy", "queue")

@@ -59,7 +59,7 @@ func TestResumeAfterACut(t *testing.T) {
 	g := newGateway(t)
 	a := g.hello()
 	s := a.session(g.dir)
-	turn := a.prompt(s, "stream 200 20 2")
+	turn := a.prompt(s, "stream 200 20 15")
 	a.wait("fifty deltas", func() bool { return len(a.events) >= 52 })
 	a.ws.NetConn().Close()
 	a.wait("the end of the socket", func() bool { return a.closed != nil })
@@ -226,7 +226,7 @@ func TestLiveEventsStayBehindTheReplay(t *testing.T) {
 	g := newGateway(t)
 	c := g.hello()
 	s := c.session(g.dir)
-	turn := c.prompt(s, "stream 200 10 2")
+	turn := c.prompt(s, "stream 1000000 10 2")
 	for range 5 {
 		b := g.hello()
 		id := b.request("session.resume", object("sessionId", s))
@@ -244,6 +244,7 @@ func TestLiveEventsStayBehindTheReplay(t *testing.T) {
 		b.mu.Unlock()
 		b.ws.Close()
 	}
+	c.call("session.interrupt", object("sessionId", s))
 	c.done(turn)
 }
 

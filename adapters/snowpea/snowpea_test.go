@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come: long enough for the race
 // detector on a busy machine.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway is a host with this front on a loopback port.
 type gateway struct {

@@ -59,6 +59,9 @@ func (s *sub) WaitBelow(ctx context.Context, bytes int) error {
 	return s.conn.ws.Outbox().WaitBelow(ctx, bytes)
 }
 
+// Taken implements fanout.Sink.
+func (s *sub) Taken() time.Time { return s.conn.ws.Outbox().Taken() }
+
 // hold keeps events back until release, so that an answer goes first.
 func (s *sub) hold() { s.holds.Add(1) }
 
@@ -113,6 +116,10 @@ func (s *sub) catchUp(r *replay, after uint64) {
 				s.attach(topic, after)
 				return
 			}
+			// Until there is room nothing is held of what will be read.
+			if err := s.WaitBelow(ctx, feedBelow); err != nil {
+				return
+			}
 			if r == nil {
 				base, err := s.track.base(ctx, s.chat, after)
 				if err != nil {
@@ -121,9 +128,6 @@ func (s *sub) catchUp(r *replay, after uint64) {
 				}
 				r = newReplay(session, base, s.chat, after)
 				defer func() { r.close() }()
-			}
-			if err := s.WaitBelow(ctx, feedBelow); err != nil {
-				return
 			}
 			events, _, err := r.next(ctx, upto, feedBatch)
 			if err != nil {

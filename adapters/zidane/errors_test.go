@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 )
@@ -166,19 +165,7 @@ func TestManyQuickReconnectsLeaveNothingBehind(t *testing.T) {
 		c.write(`{"jsonrpc":"2.0","id":1,"method":"ipc.hello","params":{"protocolVersion":16}}`)
 		c.close()
 	}
-	deadline := time.Now().Add(patience)
-	for {
-		g.front.mu.Lock()
-		n := len(g.front.conns)
-		g.front.mu.Unlock()
-		if n == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are left", n)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	g.emptied()
 	if got := g.connect().newSession(); got == "" {
 		t.Fatal("no session")
 	}

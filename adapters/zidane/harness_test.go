@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of the tests.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway is a front over a host with the demo agent, on a real port.
 type gateway struct {
@@ -151,6 +151,24 @@ func (g *gateway) connect() *client {
 	c := g.dial()
 	c.hello = c.ok("ipc.hello", `{"protocolVersion":16,"appVersion":"test","pid":1}`)
 	return c
+}
+
+// emptied waits until the front has no connection.
+func (g *gateway) emptied() {
+	g.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		g.front.mu.Lock()
+		n := len(g.front.conns)
+		g.front.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			g.t.Fatalf("%d connections are left", n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 func (c *client) close() { c.ws.Close() }

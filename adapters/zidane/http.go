@@ -40,6 +40,10 @@ func (f *Front) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/healthz":
+		if err := f.deps.Host.Health(r.Context()); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
 		answer(w, http.StatusOK, "ok")
 	case "/zidane/media":
 		f.serveMedia(w, r)

@@ -27,9 +27,8 @@ const (
 	// by all of them. With the outbox it is what a slow client may be behind.
 	ringFrames = 16384
 	ringBytes  = 8 << 20
-	// ringBehind is what the ring may grow to, in bytes, while a connection
-	// that still takes bytes is behind; one that takes none is closed after the
-	// write timeout.
+	// ringBehind is what the ring may grow to, in bytes of memory, while a
+	// connection that still takes bytes is behind; one that takes none is cut.
 	ringBehind = 32 << 20
 
 	// pageTurns and maxPageTurns are the turns of a page of a transcript.

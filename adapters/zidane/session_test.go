@@ -199,7 +199,7 @@ func TestQueuedPromptIsAnsweredWhenItsRunStarts(t *testing.T) {
 	g := newGateway(t)
 	c := g.connect()
 	session := c.newSession()
-	first := c.begin("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"sleep 300\nsay first"}`, session))
+	first := c.begin("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"sleep 2000\nsay first"}`, session))
 	second := c.begin("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say second"}`, session))
 	third := c.begin("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say third"}`, session))
 	var got []string
@@ -559,7 +559,7 @@ func TestSteeringTextGoesIntoTheRun(t *testing.T) {
 	if r := c.ok("chat.steer", fmt.Sprintf(`{"sessionId":%q,"text":"say steered"}`, session)); r["accepted"] != false {
 		t.Errorf("with nothing running: %v", r)
 	}
-	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say a\nsleep 500\nsay b"}`, session))
+	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say a\nsleep 2000\nsay b"}`, session))
 	c.nextKind("event")
 	if r := c.ok("chat.steer", fmt.Sprintf(`{"sessionId":%q,"text":"say steered"}`, session)); r["accepted"] != true {
 		t.Errorf("steer: %v", r)

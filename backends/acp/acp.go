@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 )
 
@@ -25,12 +26,11 @@ type Backend struct {
 	agent  Agent
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the probe, and what Close waits for
+	wg     sync.WaitGroup // the probe
+	open   openset.Set[*conversation]
 
-	mu     sync.Mutex
-	open   map[*conversation]struct{}
-	closed bool
-	probe  *probe // the one that is under way, or has succeeded
+	mu    sync.Mutex
+	probe *probe // the one that is under way, or has succeeded
 
 	listing sync.Mutex
 	list    *listed // nil before it was read
@@ -42,11 +42,9 @@ type Backend struct {
 	shake  time.Duration          // how long a conversation's start may take
 }
 
-var errBackendClosed = errors.New("the backend is closed")
-
 // New returns the backend of an agent. Nothing is started yet.
 func New(a Agent) *Backend {
-	b := &Backend{agent: a, open: map[*conversation]struct{}{}, caches: os.UserCacheDir, shake: shakeBound}
+	b := &Backend{agent: a, caches: os.UserCacheDir, shake: shakeBound}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -68,36 +66,20 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, err
 	}
 	c := newConversation(b, o)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, errBackendClosed
+	if err := b.open.Add(c); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
-	b.open[c] = struct{}{}
 	return c, nil
 }
 
 // Close ends all conversations and their processes.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	b.closed = true
-	b.cancel()
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
+	b.cancel() // under the lock: no probe starts after this
 	b.mu.Unlock()
-	for _, c := range all {
-		b.wg.Go(func() { _ = c.Close() })
-	}
+	err := b.open.Close()
 	b.wg.Wait()
-	return nil
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
+	return err
 }
 
 // aged waits until an agent can load a conversation.

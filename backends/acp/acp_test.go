@@ -62,7 +62,7 @@ type talk struct {
 
 func begin(t *testing.T, b *Backend, o agent.Open) *talk {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	t.Cleanup(func() { _ = b.Close() })
 	if o.Dirs == nil {

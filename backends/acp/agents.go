@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,8 +47,16 @@ type Agent struct {
 	NamesInIDs bool
 	// NamesInTitles: a call's first title is the tool's name.
 	NamesInTitles bool
-	// ErrorsAsText: a model error comes as text first, with this beginning.
-	ErrorsAsText string
+	// ServersInInput: the input of a call of an MCP server's tool has the
+	// server, the tool and its arguments, and the title says the first two.
+	ServersInInput bool
+	// AsksForFolders: before a call leaves the working directories it is asked
+	// about their folders, as a question of no kind about the same call.
+	AsksForFolders bool
+	// ErrorsAsText: a model error comes as text first, which begins so.
+	ErrorsAsText *regexp.Regexp
+	// NoTokens: it never says how many tokens a turn took.
+	NoTokens bool
 	// Minute is the minute in which a conversation began, zero if it is not
 	// known; nil unless loading one within that minute destroys it.
 	Minute func(id string) time.Time
@@ -121,10 +130,13 @@ var OpenCode = Agent{
 	Inherit: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "AZURE_*", "AWS_*",
 		"OPENROUTER_*", "MISTRAL_*", "GROQ_*", "XAI_*", "DEEPSEEK_*"},
 	SignIn:   "opencode auth login",
-	PlanMode: "plan", Personas: true, NamesInTitles: true, Plans: true,
+	PlanMode: "plan", Personas: true, NamesInTitles: true, AsksForFolders: true, Plans: true,
 	Keeps: under("XDG_DATA_HOME", ".local/share", "opencode", "opencode*.db*"),
 	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"fork":{},"list":{},"resume":{}}}`,
 }
+
+// claudeError is how Claude words a model error.
+var claudeError = regexp.MustCompile(`^(API Error|Failed to authenticate)`)
 
 // Claude is Claude Code behind its adapter.
 var Claude = Agent{
@@ -135,7 +147,7 @@ var Claude = Agent{
 	Env:     []string{"DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
 	Inherit: []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "IS_SANDBOX"},
 	SignIn:  "claude /login",
-	AskMode: "default", PlanMode: "plan", ErrorsAsText: "API Error", Subagents: true, Plans: true,
+	AskMode: "default", PlanMode: "plan", ErrorsAsText: claudeError, Subagents: true, Plans: true,
 	Keeps: under("CLAUDE_CONFIG_DIR", ".claude", "projects", "*", "*.jsonl"),
 	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"fork":{},"list":{},"resume":{}}}`,
 }
@@ -156,9 +168,9 @@ var Codex = Agent{
 	Inherit: []string{"OPENAI_*", "CODEX_*"},
 	SignIn:  "codex login",
 	Keys:    []Key{{"codex-api-key", "CODEX_API_KEY"}, {"openai-api-key", "OPENAI_API_KEY"}},
-	Plans:   true,
-	Keeps:   under("CODEX_HOME", ".codex", "sessions", "*", "*", "*", "*.jsonl"),
-	Says:    `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"list":{},"resume":{}}}`,
+	Plans:   true, ServersInInput: true, NoTokens: true,
+	Keeps: under("CODEX_HOME", ".codex", "sessions", "*", "*", "*", "*.jsonl"),
+	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"list":{},"resume":{}}}`,
 }
 
 // Missing is why the agent's program cannot be found, an *agent.Problem, found without

@@ -91,18 +91,18 @@ func TestAConversationThatIsGoneFailsInWords(t *testing.T) {
 	})
 }
 
+// TestBadLuck is about the program, so one flavour does for all.
 func TestBadLuck(t *testing.T) {
-	each(t, func(t *testing.T, flavour string) {
-		contract.BadLuck(t, contract.Luck{
-			Open: func(t *testing.T) agent.Backend { return pretend(t, flavour) },
-			Program: func(t *testing.T, path string) agent.Backend {
-				b := pretend(t, flavour)
-				b.agent.Program.Name, b.shake = path, time.Second
-				return b
-			},
-			Text: "say hello out there", TextWant: "hello out there", Exec: func(command string) string { return "run " + command },
-			Garbage: "noise", Huge: "huge", Die: "crash", DieWant: "exit status 3: out of memory", Doomed: "doomed", Deaf: "say I\nhang",
-		})
+	t.Parallel()
+	contract.BadLuck(t, contract.Luck{
+		Open: func(t *testing.T) agent.Backend { return pretend(t, "gemini") },
+		Program: func(t *testing.T, path string) agent.Backend {
+			b := pretend(t, "gemini")
+			b.agent.Program.Name, b.shake = path, time.Second
+			return b
+		},
+		Text: "say hello out there", TextWant: "hello out there", Exec: func(command string) string { return "run " + command },
+		Garbage: "noise", Huge: "huge", Die: "crash", DieWant: "exit status 3: out of memory", Doomed: "doomed", Deaf: "say I\nhang",
 	})
 }
 

@@ -20,17 +20,20 @@ type call struct {
 	child  string
 	name   string
 	server string
-	title  string
-	kind   string
-	status string
-	input  json.RawMessage
-	paths  []string
-	diffs  []toolContent
-	edits  []event.FileEdit // worked out before it ran
-	said   string           // the output so far
-	begun  bool
-	ran    bool // it was allowed, or has shown output
-	ended  bool
+	// settled: name, server and input are known for good.
+	settled bool
+	folder  bool // it is only a question about folders
+	title   string
+	kind    string
+	status  string
+	input   json.RawMessage
+	paths   []string
+	diffs   []toolContent
+	edits   []event.FileEdit // worked out before it ran
+	said    string           // the output so far
+	begun   bool
+	ran     bool // it was allowed, or has shown output
+	ended   bool
 }
 
 // child is the key of the subagent that a message belongs to.
@@ -75,6 +78,13 @@ func (m *mapper) learn(t *toolCall) *call {
 		c = &call{key: t.ID, child: m.child(t)}
 		m.calls[t.ID] = c
 	}
+	if m.serverCall(t, c) {
+		c.title, c.kind, c.status = t.Title, t.ToolKind, t.Status
+		return c
+	}
+	if c.settled { // what follows describes the question
+		t.Title, t.ToolKind, t.Input = "", "", nil
+	}
 	if name := m.toolName(t, c); name != "" {
 		c.name, c.server = name, ""
 		for _, s := range m.servers {
@@ -105,6 +115,27 @@ func (m *mapper) learn(t *toolCall) *call {
 		}
 	}
 	return c
+}
+
+// serverCall reads the call of an MCP server's tool from an input that has
+// everything, if the title, which is the agent's own, says the same.
+func (m *mapper) serverCall(t *toolCall, c *call) bool {
+	if !m.agent.ServersInInput || len(t.Input) == 0 {
+		return false
+	}
+	var in struct {
+		Server    string          `json:"server"`
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if decode(t.Input, &in) != nil || in.Tool == "" || t.Title != "Tool: "+in.Server+"/"+in.Tool {
+		return false
+	}
+	if in.Server == clientServer && !slices.Contains(m.servers, clientServer) {
+		return false // somebody else's server of that name
+	}
+	c.name, c.server, c.input, c.settled = in.Tool, in.Server, object(in.Arguments), true
+	return true
 }
 
 // toolName is what the agent calls the tool, as far as a message tells.
@@ -296,6 +327,9 @@ func (m *mapper) run(c *call) {
 // ask maps a request for permission and returns the frame without its
 // Request, nil for a call that cannot be shown.
 func (m *mapper) ask(t *toolCall) (*call, *agent.Frame) {
+	if c, f := m.askFolder(t); f != nil {
+		return c, f
+	}
 	c := m.learn(t)
 	if c == nil || c.ended {
 		return nil, nil
@@ -312,6 +346,37 @@ func (m *mapper) ask(t *toolCall) (*call, *agent.Frame) {
 	tool := m.tool(c)
 	tool.Edits = c.edits
 	return c, &agent.Frame{Kind: agent.Permission, Child: c.child, Call: c.key, Tool: tool}
+}
+
+// askFolder maps the question whether a call may use folders outside of the
+// working directories. It is a call of its own, which ends with the answer: the
+// agent may still ask about the one that it belongs to.
+func (m *mapper) askFolder(t *toolCall) (*call, *agent.Frame) {
+	about := m.calls[t.ID]
+	if !m.agent.AsksForFolders || about == nil || about.ended || t.ToolKind != "other" || about.kind == "other" {
+		return nil, nil
+	}
+	var in struct {
+		Folder  string   `json:"parentDir"`
+		Folders []string `json:"directories"`
+	}
+	if decode(t.Input, &in) != nil {
+		return nil, nil
+	}
+	if in.Folder != "" {
+		in.Folders = append(in.Folders, in.Folder)
+	}
+	if len(in.Folders) == 0 {
+		return nil, nil
+	}
+	m.folders++
+	c := &call{key: fmt.Sprintf("%s#folder%d", t.ID, m.folders), child: about.child, name: "external_directory", kind: "edit", folder: true,
+		title: "Use " + strings.Join(in.Folders, ", ") + " outside of the working directories", paths: in.Folders, input: object(t.Input), asks: 1}
+	if kinds[about.kind].tag == event.TagRead {
+		c.kind = about.kind
+	}
+	m.beginCall(c)
+	return c, &agent.Frame{Kind: agent.Permission, Child: c.child, Call: c.key, Tool: m.tool(c)}
 }
 
 // deny ends a call that was not allowed: not every agent says so itself.

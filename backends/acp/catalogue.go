@@ -121,9 +121,7 @@ func (l *link) lists() bool {
 
 // running is a process of a conversation, nil if there is none.
 func (b *Backend) running() *link {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for c := range b.open {
+	for _, c := range b.open.All() {
 		c.mu.Lock()
 		l := c.link
 		c.mu.Unlock()
@@ -310,7 +308,7 @@ func (h *historian) finish() {
 	if !h.open {
 		return
 	}
-	h.m.end(nil, "")
+	h.m.end(nil, nil)
 	h.collect()
 	t := &h.turns[len(h.turns)-1]
 	t.Prompt = strings.TrimSpace(t.Prompt)

@@ -150,7 +150,7 @@ func (c *conversation) Close() error {
 		l.stop()
 	}
 	c.wg.Wait()
-	c.backend.forget(c)
+	c.backend.open.Remove(c)
 	return nil
 }
 

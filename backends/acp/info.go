@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/lines"
 )
@@ -24,9 +25,9 @@ type probe struct {
 // problems is kept.
 func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	b.mu.Lock()
-	if b.closed {
+	if b.ctx.Err() != nil {
 		b.mu.Unlock()
-		return agent.Info{}, errBackendClosed
+		return agent.Info{}, openset.ErrClosed
 	}
 	p := b.probe
 	if p == nil {
@@ -146,7 +147,7 @@ func (a *Agent) describe(init *initializeAnswer) agent.Info {
 		info.Version = init.AgentInfo.Version
 	}
 	info.Capabilities = agent.Capabilities{
-		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: true,
+		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: !a.NoTokens,
 		Plan: a.Plans, Subagents: a.Subagents, MCP: c.MCP.HTTP, Fork: c.Session.Fork != nil,
 		Catalogue: c.Session.List != nil && c.Load,
 	}

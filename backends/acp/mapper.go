@@ -24,6 +24,7 @@ type mapper struct {
 	held   *agent.Frame // text that may be an error's
 
 	calls    map[string]*call
+	folders  int // questions about folders
 	children map[string]bool
 
 	model     string
@@ -144,7 +145,8 @@ func (m *mapper) text(kind agent.FrameKind, child, message, text string) {
 	}
 	m.release()
 	p := &m.part
-	if p.id == "" || p.kind != kind || p.child != child || p.message != message {
+	fresh := p.id == "" || p.kind != kind || p.child != child || p.message != message
+	if fresh {
 		m.close()
 		if kind == agent.ReasoningDelta {
 			text = strings.TrimLeft(text, "\n")
@@ -156,7 +158,7 @@ func (m *mapper) text(kind agent.FrameKind, child, message, text string) {
 		*p = openPart{id: fmt.Sprintf("part_%d", m.serial), message: message, child: child, kind: kind}
 	}
 	f := agent.Frame{Kind: kind, Child: child, Part: p.id, Text: text}
-	if m.agent.ErrorsAsText != "" && kind == agent.TextDelta && strings.HasPrefix(text, m.agent.ErrorsAsText) {
+	if re := m.agent.ErrorsAsText; re != nil && fresh && kind == agent.TextDelta && re.MatchString(text) {
 		m.held = &f
 		return
 	}
@@ -228,11 +230,14 @@ func (m *mapper) usage(u *update) {
 }
 
 // end closes what is open and says what the turn used. The end itself is the
-// caller's: errText is its error's text, which is not to be said twice.
-func (m *mapper) end(a *promptAnswer, errText string) {
-	if m.held != nil && errText != "" && strings.Contains(errText, strings.TrimSpace(m.held.Text)) {
-		m.held = nil
-		m.part = openPart{}
+// caller's: failed is its error, nil if there is none. What the agent said of it
+// as text belongs to it, and is not to be said twice.
+func (m *mapper) end(a *promptAnswer, failed *event.Error) {
+	if m.held != nil && failed != nil {
+		if said := strings.TrimSpace(m.held.Text); !strings.Contains(failed.Message, said) {
+			failed.Message = said + " (" + failed.Message + ")"
+		}
+		m.held, m.part = nil, openPart{}
 	}
 	m.close()
 	for child := range m.children {

@@ -57,7 +57,7 @@ func feed(m *mapper, line []byte) {
 		if msg.Result != nil {
 			var a promptAnswer
 			if decode(msg.Result, &a) == nil {
-				m.end(&a, "")
+				m.end(&a, nil)
 			}
 		}
 	}
@@ -95,6 +95,23 @@ func TestWhatAgentsSayBecomesFrames(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+func TestAnErrorThatCameAsTextIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"Failed to authenticate. API Error: 401 no such key": "Failed to authenticate. API Error: 401 no such key (Authentication required)",
+		"API Error: 400 too wide":                            "API Error: 400 too wide (Authentication required)",
+	} {
+		m := newMapper(&Claude, []string{t.TempDir()})
+		m.begin()
+		feed(m, []byte(`{"method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"`+said+`"}}}}`))
+		failed := &event.Error{Code: event.CodeAuth, Message: "Authentication required"}
+		m.end(nil, failed)
+		if frames := m.take(); len(frames) > 0 || failed.Message != want {
+			t.Errorf("%q became %q and %+v", said, failed.Message, frames)
+		}
 	}
 }
 

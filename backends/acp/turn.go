@@ -35,17 +35,13 @@ func (c *conversation) run(t *turn) {
 	c.asks = map[string]*ask{}
 	c.mu.Unlock()
 
-	text := ""
-	if e.err != nil {
-		text = e.err.Message
-	}
 	c.speaking.Lock()
 	defer c.speaking.Unlock()
 	for request, q := range asks {
 		q.cancel()
 		c.m.put(agent.Frame{Kind: agent.Withdrawn, Request: request})
 	}
-	c.m.end(e.answer, text)
+	c.m.end(e.answer, e.err)
 	if e.notice != nil {
 		c.m.put(agent.Frame{Kind: agent.Notice, Notice: e.notice})
 	}
@@ -242,6 +238,9 @@ func (c *conversation) settle(t *turn, s settled) {
 		c.m.deny(s.ask.call, first(reason, "refused"))
 	default:
 		s.ask.call.ran = true
+		if s.ask.call.folder {
+			c.m.endCall(s.ask.call, &toolCall{Status: "completed"})
+		}
 		if option.Kind == "allow_always" {
 			c.m.put(agent.Frame{Kind: agent.Notice, Notice: &event.Notice{Level: "warning", Code: "allowed_always",
 				Text: "the agent offered no way to allow this once: it will not ask for such a call again"}})

@@ -29,7 +29,9 @@ func (m *mapper) request(r *record) {
 			return
 		}
 	}
-	c.tool = describe(c.name, input)
+	if string(input) != "{}" { // of leaving plan mode only the call itself has the plan
+		c.tool = describe(c.name, input)
+	}
 	switch {
 	case server == gatewayServer:
 		// The gateway's own endpoint decides what becomes of the call.

@@ -23,9 +23,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/lines"
@@ -58,9 +58,7 @@ type Backend struct {
 	// Log gets what is of interest to operators; nil discards it.
 	Log *slog.Logger
 
-	mu     sync.Mutex
-	open   map[*conversation]struct{}
-	closed bool
+	open openset.Set[*conversation]
 }
 
 // New returns the backend that runs the program on the PATH.
@@ -224,19 +222,8 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, errors.New("working directories must be absolute")
 	}
 	c := newConversation(b, o)
-	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		if b.open == nil {
-			b.open = map[*conversation]struct{}{}
-		}
-		b.open[c] = struct{}{}
-	}
-	b.mu.Unlock()
-	var err error
-	if closed {
-		err = errors.New("the agent is closed")
-	} else {
+	err := b.open.Add(c)
+	if err == nil {
 		err = c.first(ctx)
 	}
 	if err != nil {
@@ -247,28 +234,7 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 }
 
 // Close ends all conversations and their processes.
-func (b *Backend) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
-	b.mu.Unlock()
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, c := range all {
-		wg.Go(func() { errs[i] = c.Close() })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
-}
+func (b *Backend) Close() error { return b.open.Close() }
 
 func (b *Backend) log() *slog.Logger {
 	if b.Log == nil {

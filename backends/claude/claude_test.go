@@ -1,22 +1,22 @@
 package claude
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/polyhost/polyhost/backends/claude/fake"
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
+	agenttest.Main()
 	if os.Getenv(fake.Var) != "" {
 		fake.Main()
 		return
@@ -44,49 +44,11 @@ func TestContract(t *testing.T) {
 	contract.Run(t, open, c)
 }
 
-// dialogue is a conversation with the stand-in.
-type dialogue struct {
-	agent.Conversation
-	t   *testing.T
-	ctx context.Context
-}
-
-func talk(t *testing.T, b *Backend, o agent.Open) *dialogue {
+// talk opens a conversation; the backend ends with the test.
+func talk(t *testing.T, b *Backend, o agent.Open) *agenttest.Talk {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
 	t.Cleanup(func() { _ = b.Close() })
-	if o.Dirs == nil {
-		o.Dirs = []string{t.TempDir()}
-	}
-	c, err := b.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &dialogue{c, t, ctx}
-}
-
-func (d *dialogue) prompt(id, text string) {
-	d.t.Helper()
-	if err := d.Prompt(d.ctx, agent.Prompt{Turn: id, Message: "m-" + id, Text: text}); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-func (d *dialogue) until(kind agent.FrameKind) (all []agent.Frame) {
-	d.t.Helper()
-	for {
-		frames, err := d.Recv(d.ctx)
-		if err != nil {
-			d.t.Fatalf("after %d frames: %v", len(all), err)
-		}
-		for _, f := range frames {
-			all = append(all, f)
-			if f.Kind == kind {
-				return all
-			}
-		}
-	}
+	return agenttest.Begin(t, b, o)
 }
 
 func TestBadLuck(t *testing.T) {
@@ -95,7 +57,7 @@ func TestBadLuck(t *testing.T) {
 		Open:    func(t *testing.T) agent.Backend { return standIn(t) },
 		Program: func(_ *testing.T, path string) agent.Backend { return &Backend{Path: path} },
 		Text:    fake.Scripted.Text, TextWant: fake.Scripted.TextWant, Exec: fake.Scripted.Exec,
-		Garbage: "noise Downloading...", Huge: "huge 41943040", Die: "die out of memory", DieWant: "exit status 9: out of memory",
+		Garbage: "noise Downloading...", Huge: "huge", Die: "die out of memory", DieWant: "exit status 9: out of memory",
 		Doomed: "doomed", Deaf: "deaf",
 	})
 }
@@ -104,11 +66,11 @@ func TestAnInterruptRightAfterThePromptEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	d := talk(t, standIn(t), agent.Open{})
 	for _, turn := range []string{"t1", "t2", "t3"} {
-		d.prompt(turn, "stream 1000000 10 1")
-		if err := d.Interrupt(d.ctx); err != nil {
+		d.Say(turn, "stream 1000000 10 1")
+		if err := d.Interrupt(d.Ctx); err != nil {
 			t.Fatal(err)
 		}
-		frames := d.until(agent.TurnEnd)
+		frames := d.Until(agent.TurnEnd)
 		if end := frames[len(frames)-1]; end.Status != event.TurnCancelled || end.Turn != turn {
 			t.Errorf("%s ended with %+v", turn, end)
 		}

@@ -37,6 +37,8 @@ type conversation struct {
 	keep     []cli.Process  // what ran before the turn
 	exit     string         // how the last process ended
 	dir      string         // for files of ours, made when needed
+	note     string         // on MCP servers that were not started
+	noted    string         // the note that was told
 	serial   int
 	controls map[string]func(controlResponse)
 	// interrupting stops a process that does not heed an interrupt.
@@ -92,6 +94,11 @@ func (c *conversation) Prompt(ctx context.Context, p agent.Prompt) error {
 		}
 		c.keep = keep
 		c.m.begin(p.Turn, id)
+		if c.note != c.noted {
+			if c.noted = c.note; c.note != "" {
+				c.m.notice("warning", "mcp_not_approved", c.note)
+			}
+		}
 		c.write(line)
 		return nil
 	})
@@ -209,6 +216,6 @@ func (c *conversation) Close() error {
 	if c.dir != "" {
 		_ = os.RemoveAll(c.dir)
 	}
-	c.backend.forget(c)
+	c.backend.open.Remove(c)
 	return err
 }

@@ -2,18 +2,16 @@ package claude
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestWhatTheCLISaysBecomesFrames feeds testdata/*.in to the mapper. A line is
 // a record, or one of ours: "prompt UUID", "steer UUID MESSAGE", "interrupt",
@@ -34,7 +32,7 @@ func TestWhatTheCLISaysBecomesFrames(t *testing.T) {
 			}
 			got := replayed(t, string(in))
 			golden := strings.TrimSuffix(file, ".in") + ".golden"
-			if *update {
+			if *agenttest.Update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

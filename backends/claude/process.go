@@ -60,6 +60,9 @@ func (c *conversation) begin() error {
 	if c.settings.Effort != "" {
 		s.Args = append(s.Args, "--effort", c.settings.Effort)
 	}
+	args, note := c.backend.withhold(s.Dir)
+	s.Args = append(s.Args, args...)
+	c.note = note
 	if len(c.open.MCP) > 0 {
 		file, err := c.writeServers()
 		if err != nil {

@@ -35,11 +35,11 @@ func TestRealTurns(t *testing.T) {
 	d := talk(t, real(t).(*Backend), agent.Open{})
 	turn := func(id, text string, s event.Settings, attachments ...event.Attachment) (frames []agent.Frame) {
 		t.Helper()
-		if err := d.Prompt(d.ctx, agent.Prompt{Turn: id, Message: "m" + id, Text: text, Settings: s, Attachments: attachments}); err != nil {
+		if err := d.Prompt(d.Ctx, agent.Prompt{Turn: id, Message: "m" + id, Text: text, Settings: s, Attachments: attachments}); err != nil {
 			t.Fatal(err)
 		}
 		for {
-			more, err := d.Recv(d.ctx)
+			more, err := d.Recv(d.Ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestRealTurns(t *testing.T) {
 				frames = append(frames, f)
 				switch {
 				case f.Kind == agent.Permission:
-					_ = d.Answer(d.ctx, agent.Answer{Request: f.Request, Resolution: event.Resolution{Outcome: event.Allowed}})
+					_ = d.Answer(d.Ctx, agent.Answer{Request: f.Request, Resolution: event.Resolution{Outcome: event.Allowed}})
 				case f.Kind == agent.Notice:
 					t.Logf("%s: notice %+v", id, *f.Notice)
 				case f.Kind == agent.TurnEnd:

@@ -85,7 +85,7 @@ func (b *Backend) past(id string, t *turnInfo) agent.PastTurn {
 	end := agent.Frame{Kind: agent.TurnEnd, Status: event.TurnComplete}
 	switch t.Status {
 	case "failed":
-		end.Status, end.Error = event.TurnFailed, failure(t.Error)
+		end.Status, end.Error = event.TurnFailed, wentWrong(t.Error)
 	case "interrupted", "inProgress":
 		end.Status = event.TurnCancelled
 	}

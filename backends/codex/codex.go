@@ -19,10 +19,10 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 )
 
@@ -51,17 +51,13 @@ type Backend struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	open   map[*conversation]struct{}
-	closed bool
+	open openset.Set[*conversation]
 }
-
-var errBackendClosed = errors.New("the codex backend is closed")
 
 // New returns the backend for the program on the PATH.
 func New() *Backend {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Backend{log: slog.Default(), open: map[*conversation]struct{}{}, ctx: ctx, cancel: cancel, every: commandsEvery,
+	return &Backend{log: slog.Default(), ctx: ctx, cancel: cancel, every: commandsEvery,
 		find: func() (string, []string, []string, error) {
 			path, args, err := program.Find()
 			return path, args, nil, err
@@ -104,13 +100,9 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, errors.New("a fork needs the conversation that it is of")
 	}
 	c := newConversation(b, o)
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil, errBackendClosed
+	if err := b.open.Add(c); err != nil {
+		return nil, err
 	}
-	b.open[c] = struct{}{}
-	b.mu.Unlock()
 	if err := c.ensure(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -120,25 +112,6 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 
 // Close ends all conversations and their processes.
 func (b *Backend) Close() error {
-	b.mu.Lock()
-	b.closed = true
 	b.cancel()
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
-	b.mu.Unlock()
-	var wg sync.WaitGroup
-	errs := make([]error, len(all))
-	for i, c := range all {
-		wg.Go(func() { errs[i] = c.Close() })
-	}
-	wg.Wait()
-	return errors.Join(append(errs, b.reader.close())...)
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
+	return errors.Join(b.open.Close(), b.reader.close())
 }

@@ -208,7 +208,7 @@ func (c *conversation) Close() error {
 		err = l.close()
 	}
 	c.wg.Wait()
-	c.backend.forget(c)
+	c.backend.open.Remove(c)
 	return err
 }
 

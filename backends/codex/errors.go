@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/polyhost/polyhost/backends/internal/failure"
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// failure is a turn's error with its code and the program's own words.
-func failure(e *turnError) *event.Error {
+// wentWrong is a turn's error with its code and the program's own words.
+func wentWrong(e *turnError) *event.Error {
 	if e == nil {
 		return &event.Error{Code: event.CodeAgentError, Message: "codex failed without saying why"}
 	}
@@ -18,10 +19,7 @@ func failure(e *turnError) *event.Error {
 		text += ": " + e.Details
 	}
 	out := &event.Error{Code: codeOf(word, status, text), Message: inner(text)}
-	switch out.Code {
-	case event.CodeRateLimited, event.CodeOverloaded, event.CodeCutStream:
-		out.Retryable = true
-	}
+	out.Retryable = failure.Retryable(out.Code)
 	return out
 }
 
@@ -41,16 +39,8 @@ func inner(text string) string {
 
 func codeOf(word string, status int, text string) string {
 	switch {
-	case status == 401 || status == 403:
-		return event.CodeAuth
-	case status == 429:
-		return event.CodeRateLimited
-	case status >= 500:
-		return event.CodeOverloaded
 	case status >= 400:
-		return event.CodeBadRequest
-	}
-	switch {
+		return failure.Code(status, text)
 	case strings.Contains(text, "content_filter"):
 		return event.CodeRefusal
 	case strings.Contains(text, "max_output_tokens"):
@@ -73,13 +63,8 @@ func codeOf(word string, status int, text string) string {
 		return event.CodeCutStream
 	}
 	// Some failures are told in words alone.
-	switch {
-	case strings.Contains(text, "stream disconnected"):
-		return event.CodeCutStream
-	case strings.Contains(text, "Missing environment variable"):
-		return event.CodeAuth
-	case strings.HasPrefix(text, `{"error"`): // the body of an HTTP 400
-		return event.CodeBadRequest
+	if strings.HasPrefix(text, `{"error"`) { // the body of an HTTP 400
+		return failure.Code(400, text)
 	}
-	return event.CodeAgentError
+	return failure.Code(0, text)
 }

@@ -57,6 +57,8 @@ func launch(ctx context.Context, path string, args, env []string, dir string, lo
 		"check_for_update_on_startup=false",
 		"analytics.enabled=false",
 		"tools.update_plan.enabled=true",
+		"features.default_mode_request_user_input=true", // else it asks people in plan mode only
+		"suppress_unstable_features_warning=true",
 		`shell_environment_policy.set.` + commandVar + `="` + l.mark + `"`,
 	} {
 		args = append(args, "-c", setting)

@@ -214,7 +214,7 @@ func (m *mapper) completed(t *thread, n *note) []agent.Frame {
 	}
 	end := agent.Frame{Kind: agent.ChildEnd}
 	if n.Turn.Error != nil || n.Turn.Status == "failed" {
-		end.Error = failure(n.Turn.Error)
+		end.Error = wentWrong(n.Turn.Error)
 	} else if n.Turn.Status == "interrupted" {
 		end.Error = &event.Error{Code: event.CodeInterrupted, Message: "the subagent was interrupted"}
 	}

@@ -3,18 +3,16 @@ package codex
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 func quietMapper(dirs ...string) *mapper {
 	m := newMapper(slog.New(slog.DiscardHandler), dirs)
@@ -58,7 +56,7 @@ func TestTurnsBecomeFrames(t *testing.T) {
 		}
 	}
 	golden := "testdata/turns.golden"
-	if *update {
+	if *agenttest.Update {
 		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +171,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := strings.TrimSuffix(strings.TrimPrefix(e.Message, `{"error": {"message": "`), `"}}`) // the body's own words
-		if got := failure(&e); got.Code != want || got.Message != said {
+		if got := wentWrong(&e); got.Code != want || got.Message != said {
 			t.Errorf("%s: %+v, want %s", text, got, want)
 		}
 	}

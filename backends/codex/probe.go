@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -72,7 +73,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 // probe starts the program for questions that concern no conversation.
 func (b *Backend) probe(ctx context.Context) (*link, error) {
 	if b.ctx.Err() != nil {
-		return nil, errBackendClosed
+		return nil, openset.ErrClosed
 	}
 	return b.start(ctx, os.TempDir(), func(l *link, m message) {
 		if len(m.ID) > 0 {

@@ -126,6 +126,9 @@ func (c *conversation) notified(l *link, m message) []agent.Frame {
 	}
 	var frames []agent.Frame
 	mine := n.ThreadID == c.thread
+	if mine && m.Method == "warning" && t != nil {
+		return []agent.Frame{notice("warning", "agent_warning", n.Message)} // it may come before the turn's id
+	}
 	if mine && m.Method == "turn/started" && n.Turn != nil {
 		frames = c.began(n.Turn.ID)
 		t = c.turn
@@ -193,7 +196,7 @@ func (c *conversation) completed(l *link, t *turn) []agent.Frame {
 	case "interrupted":
 		return c.end(t, event.TurnCancelled, nil)
 	case "failed":
-		return c.end(t, event.TurnFailed, failure(t.outcome.Error))
+		return c.end(t, event.TurnFailed, wentWrong(t.outcome.Error))
 	}
 	return append(c.leave(l), c.end(t, event.TurnComplete, nil)...)
 }

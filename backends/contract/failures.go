@@ -3,7 +3,6 @@ package contract
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -20,17 +19,13 @@ type Failure struct {
 	Retries bool
 }
 
-// failurePatience is how long one failure may take a real program, with its
-// start and its pauses between tries.
-const failurePatience = 2 * time.Minute
-
 // Failures plays each failure in a conversation of its own, and then prompts
 // for ordinary text, which must come.
 func Failures(t *testing.T, open func(*testing.T) agent.Backend, text, want string, list []Failure) {
 	for _, f := range list {
 		t.Run(f.Name, func(t *testing.T) {
 			s := suite{open: open}
-			k := beginWithin(t, s.backend(t), agent.Open{}, failurePatience)
+			k := s.begin(t)
 			k.prompt("t1", f.Prompt)
 			frames := k.until(agent.TurnEnd)
 			end, retries := last(frames), 0

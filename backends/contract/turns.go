@@ -138,9 +138,7 @@ func (s suite) interruptStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.ended(k.until(agent.TurnEnd), "t1", event.TurnCancelled)
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("took %v", d)
-	}
+	k.within(begin, cancelBound, "the end of the turn")
 }
 
 func (s suite) interruptIdle(t *testing.T) {
@@ -165,7 +163,7 @@ func (s suite) steer(t *testing.T) {
 	if !ok {
 		t.Fatal("the conversation cannot be steered")
 	}
-	k.prompt("t1", s.c.Slow+"\n"+s.c.Slow)
+	k.prompt("t1", strings.Repeat(s.c.Slow+"\n", 12))
 	if err := steerer.Steer(k.ctx, agent.Prompt{Message: "m2", Text: s.c.Text}); err != nil {
 		t.Fatal(err)
 	}

@@ -157,6 +157,6 @@ func (c *conversation) Close() error {
 	c.mu.Unlock()
 	c.out.Close(io.EOF)
 	c.wg.Wait()
-	c.backend.forget(c)
+	c.backend.open.Remove(c)
 	return nil
 }

@@ -25,8 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -47,9 +47,7 @@ type Backend struct {
 	// by ClientCall frames.
 	MCP bool
 
-	mu     sync.Mutex
-	open   map[*conversation]struct{}
-	closed bool
+	open openset.Set[*conversation]
 }
 
 // New returns a demo agent for use in this process.
@@ -102,37 +100,11 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, errors.New("the demo agent is closed")
+	if err := b.open.Add(c); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
-	if b.open == nil {
-		b.open = map[*conversation]struct{}{}
-	}
-	b.open[c] = struct{}{}
 	return c, nil
 }
 
 // Close ends all conversations and what they run.
-func (b *Backend) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
-	b.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, c := range all {
-		wg.Go(func() { _ = c.Close() })
-	}
-	wg.Wait()
-	return nil
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
-}
+func (b *Backend) Close() error { return b.open.Close() }

@@ -31,7 +31,7 @@ func TestContract(t *testing.T) {
 // run plays a script, allowing everything, and returns all frames of it.
 func run(t *testing.T, dir, script string) []agent.Frame {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	b := New()
 	t.Cleanup(func() { _ = b.Close() })
@@ -154,7 +154,7 @@ func TestFilesOutsideAreRefusedInWords(t *testing.T) {
 func TestOutputIsWholeCharacters(t *testing.T) {
 	t.Parallel()
 	// 40,000 three-byte characters cross every chunk; the tail is no text.
-	frames := run(t, t.TempDir(), `run i=0; while [ $i -lt 400 ]; do printf '%0100d' 0 | sed 's/0/€/g'; i=$((i+1)); done; printf '\377'`)
+	frames := run(t, t.TempDir(), `run i=0; s=$(printf '%0100d' 0 | sed 's/0/€/g'); while [ $i -lt 400 ]; do printf %s "$s"; i=$((i+1)); done; printf '\377'`)
 	var b strings.Builder
 	for _, f := range pick(frames, agent.ToolOutput) {
 		b.WriteString(f.Text)

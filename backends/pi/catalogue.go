@@ -262,7 +262,7 @@ func past(id string, branch []*entry) (turns []agent.PastTurn) {
 		}
 		end := agent.Frame{Kind: agent.TurnEnd, Status: status}
 		if status == event.TurnFailed {
-			end.Error = failure(failed)
+			end.Error = wentWrong(failed)
 		}
 		t.Frames = append(t.Frames, end)
 		turns = append(turns, *t)

@@ -56,7 +56,8 @@ type turn struct {
 	early     []agent.Prompt // steering messages from before pi worked
 	dialogs   map[string]*openDialog
 	timers    []*time.Timer
-	retry     *time.Timer // ends the turn unless pi tries again
+	retry     *time.Timer  // ends the turn unless pi tries again
+	cause     *event.Error // why the run failed, if pi may mend that
 }
 
 // openDialog waits for the gateway's answer.
@@ -190,11 +191,11 @@ func (c *conversation) begin(t *turn, p agent.Prompt) {
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		c.end(t, event.TurnFailed, failure(no.text))
+		c.end(t, event.TurnFailed, wentWrong(no.text))
 	case errors.Is(err, errEnded) && proc != nil:
 		// listen tells it, with what was open.
 	case err != nil:
-		e := failure(err.Error())
+		e := wentWrong(err.Error())
 		if e.Code == event.CodeAgentError || errors.Is(err, errEnded) {
 			e.Code = event.CodeAgentDied
 		}
@@ -288,173 +289,6 @@ func (c *conversation) configure(ctx context.Context, p *process, prompt agent.P
 	return nil
 }
 
-// Steer hands a message to the running turn, or keeps it until pi works on it.
-func (c *conversation) Steer(ctx context.Context, p agent.Prompt) error {
-	c.mu.Lock()
-	t, proc := c.turn, c.proc
-	switch {
-	case t != nil && len(t.steers)+len(t.early) >= maxSteers:
-		c.mu.Unlock()
-		return errors.New("too many steering messages wait")
-	case t == nil || t.cancelled || t.runs && proc == nil:
-		c.mu.Unlock()
-		return c.out.Put(ctx, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
-	}
-	defer c.mu.Unlock()
-	if !t.runs {
-		t.early = append(t.early, p)
-		return nil
-	}
-	return c.steer(t, proc, p)
-}
-
-// steer sends a message to pi; the caller holds mu.
-func (c *conversation) steer(t *turn, proc *process, p agent.Prompt) error {
-	text, images := spell(c.o.Dirs, p)
-	command := object{"type": "steer", "message": text}
-	if len(images) > 0 {
-		command["images"] = images
-	}
-	wait, err := proc.send(command)
-	if err != nil {
-		return err
-	}
-	t.steers = append(t.steers, p.Message)
-	c.wg.Go(func() {
-		if _, err := wait(c.ctx); err == nil {
-			return
-		}
-		c.mu.Lock()
-		i := slices.Index(t.steers, p.Message)
-		if i >= 0 {
-			t.steers = slices.Delete(t.steers, i, i+1)
-		}
-		c.mu.Unlock()
-		if i >= 0 {
-			_ = c.out.Put(c.ctx, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
-		}
-	})
-	return nil
-}
-
-// Interrupt stops the running turn.
-func (c *conversation) Interrupt(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t, p := c.turn, c.proc
-	if t == nil || t.cancelled || c.closed {
-		return nil
-	}
-	t.cancelled = true
-	// pi ends nothing while a dialog is open.
-	for id := range t.dialogs {
-		delete(t.dialogs, id)
-		if p != nil {
-			_ = p.tell(object{"type": "extension_ui_response", "id": id, "cancelled": true})
-		}
-	}
-	if t.sent && p != nil {
-		c.wg.Go(func() { c.abort(p) })
-	}
-	c.after(t, stopWait, func() {
-		c.mu.Lock()
-		stuck := c.turn == t
-		c.mu.Unlock()
-		if stuck {
-			c.drop()
-			c.end(t, event.TurnCancelled, nil)
-		}
-	})
-	return nil
-}
-
-// abort asks pi to stop; what comes of it are events.
-func (c *conversation) abort(p *process) {
-	ctx, cancel := context.WithTimeout(c.ctx, stopWait)
-	defer cancel()
-	_, _ = p.ask(ctx, object{"type": "abort"})
-}
-
-// after runs f later, in a goroutine that Close waits for, unless the turn has
-// ended. The caller holds mu.
-func (c *conversation) after(t *turn, d time.Duration, f func()) *time.Timer {
-	c.wg.Add(1)
-	timer := time.AfterFunc(d, func() {
-		defer c.wg.Done()
-		f()
-	})
-	t.timers = append(t.timers, timer)
-	return timer
-}
-
-// stopTimer is for the timers of after.
-func (c *conversation) stopTimer(t *time.Timer) {
-	if t != nil && t.Stop() {
-		c.wg.Done()
-	}
-}
-
-// drop ends the process without waiting for what it says.
-func (c *conversation) drop() {
-	c.mu.Lock()
-	p := c.proc
-	c.proc = nil
-	c.mu.Unlock()
-	if p != nil {
-		_ = p.kill()
-	}
-}
-
-// endStrays ends what the commands of a cancelled turn left behind.
-func (c *conversation) endStrays(t *turn) {
-	c.mu.Lock()
-	p, keep := c.proc, t.keep
-	stray := c.turn == t && t.cancelled && t.sent && p != nil
-	c.mu.Unlock()
-	if stray {
-		if err := p.EndOthers(keep); err != nil {
-			c.drop()
-		}
-	}
-}
-
-// end is the turn's last word, said once.
-func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) {
-	c.endStrays(t)
-	c.mu.Lock()
-	if c.turn != t {
-		c.mu.Unlock()
-		return
-	}
-	c.turn = nil
-	for _, timer := range t.timers {
-		c.stopTimer(timer)
-	}
-	if t.cancelled {
-		status, e = event.TurnCancelled, nil
-	}
-	var frames []agent.Frame
-	for id := range t.dialogs {
-		frames = append(frames, agent.Frame{Kind: agent.Withdrawn, Request: id})
-	}
-	for _, m := range t.steers {
-		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: m})
-	}
-	if t.runs && c.id == "" && c.session != "" && c.m.answered() {
-		c.id = c.session
-		frames = append(frames, agent.Frame{Kind: agent.ConversationID, Text: c.id})
-	}
-	for _, p := range t.early {
-		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
-	}
-	left := len(t.steers) > 0
-	c.mu.Unlock()
-	if left {
-		c.drop() // it would take the messages into the next turn
-	}
-	_ = c.out.Put(c.ctx, append(frames, agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e})...)
-}
-
 // Answer settles a dialog.
 func (c *conversation) Answer(_ context.Context, a agent.Answer) error {
 	c.mu.Lock()
@@ -498,6 +332,6 @@ func (c *conversation) Close() error {
 		err = p.close()
 	}
 	c.wg.Wait()
-	c.b.forget(c)
+	c.b.open.Remove(c)
 	return err
 }

@@ -55,13 +55,19 @@ func (c *conversation) event(p *process, m *mapper, r *record) []agent.Frame {
 		}
 	case "agent_end":
 		c.runEnded(t, m)
-	case "auto_retry_start":
+	case "auto_retry_start", "compaction_start":
 		c.mu.Lock()
 		c.stopRetry(t)
 		c.mu.Unlock()
+	case "compaction_end":
+		if len(frames) > 0 {
+			_ = c.out.Put(c.ctx, frames...) // before the turn's end
+		}
+		c.compacted(t, r.WillRetry)
+		return nil
 	case "auto_retry_end":
 		if !r.Success {
-			c.end(t, event.TurnFailed, failure(r.FinalError))
+			c.end(t, event.TurnFailed, wentWrong(r.FinalError))
 		}
 	case "extension_error":
 		return notice("warning", "extension_error", "an extension of pi's failed: "+r.Error)
@@ -87,7 +93,7 @@ func (c *conversation) started(p *process, t *turn) []agent.Frame {
 		c.turn = &turn{sent: true, runs: true, heard: 1, dialogs: map[string]*openDialog{}}
 		return []agent.Frame{{Kind: agent.TurnStart, Text: "pi works on by itself"}}
 	}
-	t.runs = true
+	t.runs, t.cause = true, nil
 	c.stopRetry(t)
 	early := t.early
 	t.early = nil
@@ -114,16 +120,34 @@ func (c *conversation) runEnded(t *turn, m *mapper) {
 		c.end(t, event.TurnComplete, nil)
 		return
 	}
-	e := failure(text)
+	// pi tries again, or makes the conversation shorter first.
+	e := wentWrong(text)
+	c.unlessAgain(t, e, e.Retryable || e.Code == event.CodeOverflow)
+}
+
+// unlessAgain fails the turn: at once, or if it may be, unless pi goes on.
+func (c *conversation) unlessAgain(t *turn, e *event.Error, may bool) {
 	c.mu.Lock()
-	again := e.Retryable && !t.cancelled && c.turn == t
+	again := may && !t.cancelled && c.turn == t
 	if again {
 		c.stopRetry(t)
+		t.cause = e
 		t.retry = c.after(t, retryWait, func() { c.end(t, event.TurnFailed, e) })
 	}
 	c.mu.Unlock()
 	if !again {
 		c.end(t, event.TurnFailed, e)
+	}
+}
+
+// compacted: pi has tried to make a conversation shorter whose run may have
+// failed because it was too long.
+func (c *conversation) compacted(t *turn, again bool) {
+	c.mu.Lock()
+	cause := t.cause
+	c.mu.Unlock()
+	if cause != nil {
+		c.unlessAgain(t, cause, again)
 	}
 }
 

@@ -48,4 +48,6 @@ const (
 
 	// maxTitle is the most of a prompt, in characters, that is a title.
 	maxTitle = 80
+	// maxParts is how many open parts of one message are remembered.
+	maxParts = 1000
 )

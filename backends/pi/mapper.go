@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type mapper struct {
 	mu sync.Mutex
 
 	messages  int            // assistant messages so far
+	parts     []int          // of the message, which have not ended
 	streaming map[int]string // calls whose input is being made, by their place in the message
 	calls     map[string]*call
 	clients   map[string]bool // names of clients' tools that were offered
@@ -65,7 +67,10 @@ func (m *mapper) frames(r *record) []agent.Frame {
 		return notice("warning", "retry", fmt.Sprintf("try %d of %d in %.1f s: %s", r.Attempt, r.MaxAttempts, float64(r.DelayMs)/1000, r.ErrorMessage))
 	case "compaction_end":
 		if r.Aborted || r.ErrorMessage != "" {
-			return notice("warning", "compaction_failed", strings.TrimSpace("the conversation was not shortened "+r.ErrorMessage))
+			return notice("warning", "compaction_failed", strings.TrimSuffix("the conversation was not shortened: "+r.ErrorMessage, ": "))
+		}
+		if len(r.Result) == 0 {
+			return nil // there was nothing to leave out
 		}
 		return notice("info", "compacted", "the conversation was shortened")
 	case "session_info_changed":
@@ -94,10 +99,11 @@ func (m *mapper) update(u *update) []agent.Frame {
 	}
 	switch u.Type {
 	case "text_delta":
-		return []agent.Frame{{Kind: agent.TextDelta, Part: m.part(u.Index), Text: u.Delta}}
+		return []agent.Frame{m.piece(agent.TextDelta, u)}
 	case "thinking_delta":
-		return []agent.Frame{{Kind: agent.ReasoningDelta, Part: m.part(u.Index), Text: u.Delta}}
+		return []agent.Frame{m.piece(agent.ReasoningDelta, u)}
 	case "text_end", "thinking_end":
+		m.parts = slices.DeleteFunc(m.parts, func(i int) bool { return i == u.Index })
 		return []agent.Frame{{Kind: agent.PartDone, Part: m.part(u.Index)}}
 	case "toolcall_start":
 		if u.Partial == nil || u.Index < 0 || u.Index >= len(u.Partial.Content) {
@@ -118,6 +124,14 @@ func (m *mapper) update(u *update) []agent.Frame {
 		}
 	}
 	return nil
+}
+
+// piece is more of a part.
+func (m *mapper) piece(kind agent.FrameKind, u *update) agent.Frame {
+	if !slices.Contains(m.parts, u.Index) && len(m.parts) < maxParts {
+		m.parts = append(m.parts, u.Index)
+	}
+	return agent.Frame{Kind: kind, Part: m.part(u.Index), Text: u.Delta}
 }
 
 // begin notes a call and says that it began, once.
@@ -256,6 +270,10 @@ func (m *mapper) ended(msg *message) (out []agent.Frame) {
 		return nil
 	}
 	m.stopped, m.failure = msg.StopReason, msg.Error
+	for _, i := range m.parts { // the stream was cut, and pi may begin anew
+		out = append(out, agent.Frame{Kind: agent.PartDone, Part: m.part(i)})
+	}
+	m.parts = m.parts[:0]
 	u := msg.Usage
 	if u.Input+u.Output+u.CacheRead+u.CacheWrite > 0 {
 		out = append(out, agent.Frame{Kind: agent.Usage, Usage: &event.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead,

@@ -16,10 +16,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/openset"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -49,10 +51,12 @@ var efforts = []string{"off", "minimal", "low", "medium", "high", "xhigh"}
 
 // Backend is pi. The zero value is ready to use.
 type Backend struct {
-	path string // of the program; "" finds it
+	path string   // of the program; "" finds it
+	env  []string // further settings for it
+
+	open openset.Set[*conversation]
 
 	mu     sync.Mutex
-	open   map[*conversation]struct{}
 	dir    string // with the extension; "" until it is needed
 	closed bool
 }
@@ -85,7 +89,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		return agent.Info{}, err
 	}
 	home := os.TempDir()
-	version, err := Program.Version(ctx, cli.Spec{Path: path, Args: args, Env: quiet, Inherit: Variables, Dir: home})
+	version, err := Program.Version(ctx, cli.Spec{Path: path, Args: args, Env: slices.Concat(quiet, b.env), Inherit: Variables, Dir: home})
 	if err != nil {
 		return agent.Info{}, err
 	}
@@ -154,7 +158,7 @@ func (b *Backend) start(dir string, args ...string) (*process, error) {
 		return nil, err
 	}
 	return startProcess(cli.Spec{Path: path, Args: append(append(more, "--mode", "rpc", "-e", extension), args...),
-		Env: quiet, Inherit: Variables, Dir: dir})
+		Env: slices.Concat(quiet, b.env), Inherit: Variables, Dir: dir})
 }
 
 // broken is a pi that is there and does not work.
@@ -188,16 +192,9 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 		return nil, errors.New("pi needs an absolute working directory")
 	}
 	c := newConversation(b, o)
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return nil, errClosed
+	if err := b.open.Add(c); err != nil {
+		return nil, err
 	}
-	if b.open == nil {
-		b.open = map[*conversation]struct{}{}
-	}
-	b.open[c] = struct{}{}
-	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	c.life.Lock()
@@ -212,30 +209,14 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 // Close ends all conversations.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	b.closed = true
-	var all []*conversation
-	for c := range b.open {
-		all = append(all, c)
-	}
 	dir := b.dir
-	b.dir = ""
+	b.dir, b.closed = "", true
 	b.mu.Unlock()
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, c := range all {
-		wg.Go(func() { errs[i] = c.Close() })
-	}
-	wg.Wait()
+	err := b.open.Close()
 	if dir != "" {
-		errs = append(errs, os.RemoveAll(dir))
+		err = errors.Join(err, os.RemoveAll(dir))
 	}
-	return errors.Join(errs...)
-}
-
-func (b *Backend) forget(c *conversation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.open, c)
+	return err
 }
 
 // describeSettings is the model and effort to ask pi for.

@@ -14,12 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/backends/pi/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) {
+	agenttest.Main()
 	if os.Getenv(fakeVar) != "" && (slices.Contains(os.Args, "--mode") || slices.Contains(os.Args, "--version")) {
 		os.Exit(fake.Main())
 	}
@@ -46,6 +48,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// installed is the real program, by its variable or from the PATH.
+var installed = os.Getenv(Program.Var)
+
 // fakeVar makes the test binary a stand-in for pi.
 const fakeVar = "PI_FAKE"
 
@@ -56,66 +61,28 @@ func TestContract(t *testing.T) {
 	contract.Run(t, func(*testing.T) agent.Backend { return &Backend{} }, c)
 }
 
-type talk struct {
-	agent.Conversation
-	t   *testing.T
-	dir string
-	ctx context.Context
-}
+// talk is a conversation with the stand-in.
+type talk struct{ *agenttest.Talk }
 
 func open(t *testing.T, o agent.Open) *talk {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
 	b := &Backend{}
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if o.Dirs == nil {
-		o.Dirs = []string{t.TempDir()}
-	}
-	c, err := b.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &talk{c, t, o.Dirs[0], ctx}
+	return &talk{agenttest.Begin(t, b, o)}
 }
 
 // turn plays a prompt, allows what is asked, and returns all frames of it.
-func (k *talk) turn(p agent.Prompt) (all []agent.Frame) {
-	k.t.Helper()
+func (k *talk) turn(p agent.Prompt) []agent.Frame {
+	k.T.Helper()
 	p.Turn = "t"
-	if err := k.Prompt(k.ctx, p); err != nil {
-		k.t.Fatal(err)
+	if err := k.Prompt(k.Ctx, p); err != nil {
+		k.T.Fatal(err)
 	}
-	for {
-		frames, err := k.Recv(k.ctx)
-		if err != nil {
-			k.t.Fatalf("%v after %+v", err, all)
-		}
-		for _, f := range frames {
-			all = append(all, f)
-			switch f.Kind {
-			case agent.Permission:
-				_ = k.Answer(k.ctx, agent.Answer{Request: f.Request, Resolution: event.Resolution{Outcome: event.Allowed}})
-			case agent.TurnEnd:
-				return all
-			}
-		}
-	}
-}
-
-func pick(frames []agent.Frame, kind agent.FrameKind) []agent.Frame {
-	return slices.DeleteFunc(slices.Clone(frames), func(f agent.Frame) bool { return f.Kind != kind })
-}
-
-func said(frames []agent.Frame) (s string) {
-	for _, f := range pick(frames, agent.TextDelta) {
-		s += f.Text
-	}
-	return s
+	return k.End(agenttest.Allow)
 }
 
 func end(frames []agent.Frame) agent.Frame { return frames[len(frames)-1] }
@@ -137,12 +104,12 @@ func TestErrorsAreToldAsWhatTheyAre(t *testing.T) {
 		if e.Status != event.TurnFailed || e.Error == nil || e.Error.Code != code || e.Error.Message != text {
 			t.Errorf("%q: %+v", text, e.Error)
 		}
-		retries := pick(frames, agent.Notice)
+		retries := agenttest.Pick(frames, agent.Notice)
 		if again := strings.HasPrefix(text, "5"); again != (len(retries) == 1 && retries[0].Notice.Code == "retry") {
 			t.Errorf("%q: notices %+v", text, retries)
 		}
 	}
-	if got := said(k.turn(agent.Prompt{Text: "say on"})); got != "on" {
+	if got := agenttest.Said(k.turn(agent.Prompt{Text: "say on"})); got != "on" {
 		t.Errorf("afterwards it says %q", got)
 	}
 }
@@ -162,20 +129,20 @@ func TestSettingsToolsAndImages(t *testing.T) {
 	k := open(t, agent.Open{})
 	picture := event.Attachment{Kind: event.AttachImage, MIME: "image/png", Data: []byte{1}}
 	frames := k.turn(agent.Prompt{Text: "images", Attachments: []event.Attachment{picture}, Settings: event.Settings{Model: "stub/stub-small", Effort: "high"}})
-	if got := said(frames); got != "1 images for stub-small at high" {
+	if got := agenttest.Said(frames); got != "1 images for stub-small at high" {
 		t.Errorf("says %q", got)
 	}
 	if e := end(k.turn(agent.Prompt{Text: "say x", Settings: event.Settings{Model: "stub/nonsense"}})); e.Error == nil || !strings.Contains(e.Error.Message, "not found") {
 		t.Errorf("an unknown model: %+v", e)
 	}
 	frames = k.turn(agent.Prompt{Text: "think so hard\nsay on"})
-	if got := said(frames); got != "on" || len(pick(frames, agent.ReasoningDelta)) != 2 {
-		t.Errorf("%q, %+v", got, pick(frames, agent.ReasoningDelta))
+	if got := agenttest.Said(frames); got != "on" || len(agenttest.Pick(frames, agent.ReasoningDelta)) != 2 {
+		t.Errorf("%q, %+v", got, agenttest.Pick(frames, agent.ReasoningDelta))
 	}
 	if e := end(k.turn(agent.Prompt{Text: "/nothing"})); e.Status != event.TurnComplete {
 		t.Errorf("a command of pi's own: %+v", e)
 	}
-	use := pick(k.turn(agent.Prompt{Text: "say a\nsay b"}), agent.Usage)
+	use := agenttest.Pick(k.turn(agent.Prompt{Text: "say a\nsay b"}), agent.Usage)
 	if len(use) != 2 || use[0].Usage.Input != 10 || use[0].Usage.CostUSD != 0.5 || use[0].Usage.Model != "stub/stub-small" {
 		t.Errorf("usage %+v", use)
 	}
@@ -184,11 +151,11 @@ func TestSettingsToolsAndImages(t *testing.T) {
 func TestAWriteShowsItsDiffBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	k := open(t, agent.Open{})
-	if err := os.WriteFile(filepath.Join(k.dir, "a.txt"), []byte("old\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(k.Dir, "a.txt"), []byte("old\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	frames := k.turn(agent.Prompt{Text: "write a.txt"})
-	asked, ended := pick(frames, agent.Permission), pick(frames, agent.ToolEnd)
+	asked, ended := agenttest.Pick(frames, agent.Permission), agenttest.Pick(frames, agent.ToolEnd)
 	if len(asked) != 1 || len(asked[0].Tool.Edits) != 1 || !strings.Contains(asked[0].Tool.Edits[0].Patch, "-old\n+new\n") ||
 		asked[0].Tool.Tag != event.TagWrite || asked[0].Tool.Paths[0] != "a.txt" {
 		t.Errorf("asked %+v", asked)
@@ -196,7 +163,7 @@ func TestAWriteShowsItsDiffBeforeItRuns(t *testing.T) {
 	if len(ended) != 1 || len(ended[0].Result.Edits) != 1 || ended[0].Result.Failed {
 		t.Errorf("ended %+v", ended)
 	}
-	if b, _ := os.ReadFile(filepath.Join(k.dir, "a.txt")); string(b) != "new\n" {
+	if b, _ := os.ReadFile(filepath.Join(k.Dir, "a.txt")); string(b) != "new\n" {
 		t.Errorf("the file has %q", b)
 	}
 }

@@ -40,6 +40,7 @@ type record struct {
 	ErrorMessage string `json:"errorMessage"`
 	FinalError   string `json:"finalError"`
 	Aborted      bool   `json:"aborted"`
+	WillRetry    bool   `json:"willRetry"`
 	Reason       string `json:"reason"`
 	Name         string `json:"name"`
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds what a test waits for.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // home is a home with a working directory beside it, and perhaps a gateway.
 type home struct {

@@ -39,6 +39,8 @@ ends everything at once. Exit code 3 says that another gateway has the home.`,
 		}
 		ctx, stop := untilSignal(c.Context())
 		defer stop()
+		// A file that may not grow is a full disk to the gateway, not its end.
+		signal.Ignore(syscall.SIGXFSZ)
 		return gateway.Run(ctx, gateway.Options{Settings: s, Version: version, Log: newLogger(s),
 			Ready: func(e endpoints.Endpoints) {
 				out := c.OutOrStdout()

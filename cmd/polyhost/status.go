@@ -56,6 +56,9 @@ func writeStatus(w io.Writer, s console.Status) error {
 	uptime := time.Duration(s.UptimeSeconds * float64(time.Second)).Round(time.Second)
 	fmt.Fprintf(t, "gateway\tpolyhost %s, pid %d, up %v\n", s.Version, s.PID, uptime)
 	fmt.Fprintf(t, "home\t%s\n", s.Home)
+	if s.Failing != "" {
+		fmt.Fprintf(t, "failing\t%s\n", s.Failing)
+	}
 	by := []string{}
 	for _, status := range slices.Sorted(maps.Keys(s.Sessions.ByStatus)) {
 		by = append(by, fmt.Sprintf("%d %s", s.Sessions.ByStatus[status], strings.ReplaceAll(string(status), "_", " ")))

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/polyhost/polyhost/core/id"
 	"pgregory.net/rapid"
+
+	"github.com/polyhost/polyhost/core/id"
 )
 
 // Every kind of event comes back from disk as it was.

@@ -147,6 +147,7 @@ type run struct {
 	turn     id.ID
 	message  event.Message
 	started  time.Time
+	opened   uint64 // the number of its first event
 	usage    event.Usage
 	refusals int
 	parts    map[string]*openPart // by the agent's part key

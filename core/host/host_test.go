@@ -61,7 +61,7 @@ func (f *fixture) open(change ...func(*host.Options)) {
 	}
 	f.host = h
 	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := h.Close(ctx); err != nil {
 			f.t.Error(err)
@@ -73,7 +73,7 @@ func (f *fixture) open(change ...func(*host.Options)) {
 }
 
 func (f *fixture) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	f.t.Cleanup(cancel)
 	return ctx
 }
@@ -332,7 +332,7 @@ func TestSteeringJoinsTheRunningTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.session()
-	p := f.prompt(s, "sleep 300\nsay end")
+	p := f.prompt(s, "sleep 2000\nsay end")
 	f.until(s, "the agent", func(e *event.Event) bool { _, ok := e.Body.(*event.ChatUpdated); return ok })
 	st := f.prompt(s, "say steered", func(p *host.Prompt) { p.Busy = host.BusySteer })
 	if !st.Steering || st.Turn != p.Turn {
@@ -447,7 +447,7 @@ func TestReopenedSessionIsTheSame(t *testing.T) {
 	}
 	f.turn(s, "write a.md text\nplan a; b\nusage 3 4")
 	want := s.State()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if err := f.host.Close(ctx); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,9 @@ const (
 	// ProbeWithin is how long an agent may take to say what it is.
 	ProbeWithin = 30 * time.Second
 
+	// healthWithin is how long a look at the health waits for the disk.
+	healthWithin = 2 * time.Second
+
 	// DefaultPast is how many past conversations of each agent are listed.
 	DefaultPast = 200
 	// PastAge is how old the last word of a listed conversation may be.

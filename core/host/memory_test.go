@@ -1,8 +1,10 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,24 +127,26 @@ func TestPromptsWhileASessionLeavesMemoryAreKept(t *testing.T) {
 	sid := f.session().ID()
 	disk.slow.Store(true)
 	const prompts = 6
+	var last host.Prompted
 	for range prompts {
 		s, err := f.host.Session(f.ctx(), sid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.prompt(s, "hello")
+		last = f.prompt(s, "hello")
 	}
 	disk.slow.Store(false)
 	s, err := f.host.Session(f.ctx(), sid)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.wait(s, last.Turn)
 	for _, turn := range s.State().DefaultChat().Turns {
 		if turn.Status != event.TurnComplete || turn.Synthetic {
 			t.Errorf("a turn that had run ended as %s, synthetic: %v", turn.Status, turn.Synthetic)
 		}
 	}
-	if n := s.State().DefaultChat().Count; n < prompts-1 { // the last one may run still
+	if n := s.State().DefaultChat().Count; n != prompts {
 		t.Errorf("%d of %d turns are left", n, prompts)
 	}
 }
@@ -196,5 +200,39 @@ func TestQueueThatOutlivedAStopRunsWithTheNextPrompt(t *testing.T) {
 		if turn.Status != event.TurnComplete {
 			t.Errorf("the turn of %q ended as %s", turn.Message.Text, turn.Status)
 		}
+	}
+}
+
+// A crash between the two would find a queued message with the agent, and in
+// the queue still.
+func TestNoPromptReachesItsAgentBeforeItsTurnIsOnDisk(t *testing.T) {
+	t.Parallel()
+	disk := &hindered{Store: memstore.New()}
+	disk.slow.Store(true)
+	f := &fixture{t: t, store: disk, dir: t.TempDir()}
+	var session atomic.Value
+	early := make(chan string, 3)
+	release := make(chan struct{})
+	r := &rogue{say: func(c *rogueTalk, turn string) {
+		records, err := disk.Read(context.Background(), "session/"+session.Load().(string), 1, 1<<20)
+		stored := slices.ContainsFunc(records, func(r store.Record) bool {
+			return bytes.Contains(r.Data, []byte("turn.started")) && bytes.Contains(r.Data, []byte(turn))
+		})
+		if err != nil || !stored {
+			early <- turn
+		}
+		<-release
+		end(c, turn)
+	}}
+	f.open(func(o *host.Options) { o.Backends = []host.NamedBackend{{Name: "rogue", Backend: r}} })
+	s := f.session()
+	session.Store(s.ID().String())
+	f.prompt(s, "first")
+	f.prompt(s, "second")
+	last := f.prompt(s, "third")
+	close(release)
+	f.wait(s, last.Turn)
+	if len(early) > 0 {
+		t.Errorf("%d of 3 prompts were with the agent before they were stored", len(early))
 	}
 }

@@ -58,7 +58,7 @@ func keeping(dir string) func(*host.Options) {
 // listed waits until the list has n sessions.
 func (f *fixture) listed(n int) []host.Summary {
 	f.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		list := f.host.List(host.Filter{IncludeClosed: true, IncludePrivate: true})
 		if len(list) == n {
 			return list

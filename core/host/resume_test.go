@@ -21,7 +21,7 @@ func TestWaitingMessagesRunAfterARestart(t *testing.T) {
 		f.prompt(s, "sleep 60000")
 		waiting[s] = []host.Prompted{f.prompt(s, "say two"), f.prompt(s, "say three")}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if err := f.host.Close(ctx); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 		open := false
 		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: m.By, Closed: &open})
 	}
-	r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue})
+	r.opened = r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue}).Seq
 	s.private = false
 	if r.chat == s.work.Default && s.work.Info.Title == "" && !m.System {
 		if title := state.TitleOf(m.Text); title != "" {
@@ -51,7 +51,8 @@ func (s *Session) running() (out []*state.Chat) {
 }
 
 // prompt hands the running turn's message to the agent, once the agent has
-// ended the turn before.
+// ended the turn before, and the turn is on disk: a message that a crash finds
+// with the agent and still in the queue would run twice.
 func (s *Session) prompt(r *run) {
 	if r.draining {
 		r.waiting = true
@@ -87,9 +88,12 @@ func (s *Session) prompt(r *run) {
 	if r.conv.door != nil {
 		r.conv.door.Offer(tools)
 	}
-	m, turn := r.message, r.turn
+	m, turn, opened := r.message, r.turn, r.opened
 	before := commandsBefore(c)
 	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {
+		if err := s.Durable(ctx, opened); err != nil {
+			return err // the session is given up, and its turns with it
+		}
 		attachments, err := s.host.fetch(ctx, m.Attachments)
 		if err == nil {
 			err = conv.Prompt(ctx, agent.Prompt{Turn: turn.String(), Message: m.ID.String(), Text: before + m.Text,

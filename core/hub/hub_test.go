@@ -7,9 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/polyhost/polyhost/core/event"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/polyhost/polyhost/core/event"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
-	"pgregory.net/rapid"
 )
 
 // history draws a session's life: valid events, in order, with everything a

@@ -90,6 +90,9 @@ type Store interface {
 	PutBlob(ctx context.Context, data []byte) (name string, err error)
 	// Blob returns what PutBlob stored, or ErrNotFound.
 	Blob(ctx context.Context, name string) ([]byte, error)
+	// Health is nil while the home takes writes, else why it does not. After a
+	// write that failed, it waits for one of its own.
+	Health(ctx context.Context) error
 	// Close writes what is queued and lets the home go.
 	Close() error
 }

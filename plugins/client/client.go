@@ -117,15 +117,18 @@ func ask(ctx context.Context, query, page any, call func([]byte) ([]byte, error)
 	return nil
 }
 
-// Close ends all conversations and everything the plugin's agent runs; the
-// plugin itself stays.
-func (b *Backend) Close() error {
+// Close is CloseWithin a bound for those who have none of their own.
+func (b *Backend) Close() error { return b.CloseWithin(backendCloseBound) }
+
+// CloseWithin ends all conversations and everything the plugin's agent runs; the
+// plugin itself stays. It does not wait longer than d for the plugin to say so.
+func (b *Backend) CloseWithin(d time.Duration) error {
 	b.mu.Lock()
 	for c := range b.open {
 		c.end()
 	}
 	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), backendCloseBound)
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	if _, err := b.rpc.Close(ctx, &wire.CloseRequest{}); err != nil {
 		return fmt.Errorf("close the agent: %w", fromStatus(err))

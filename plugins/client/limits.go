@@ -9,6 +9,7 @@ const (
 	// closeBound is how long a conversation may take to close: the agent's
 	// tools get some seconds to end by themselves.
 	closeBound = 6 * time.Second
-	// backendCloseBound is the same for everything a plugin runs.
-	backendCloseBound = 2 * time.Second
+	// backendCloseBound is the same for everything a plugin runs, of which each
+	// may take closeBound on a loaded machine.
+	backendCloseBound = 30 * time.Second
 )

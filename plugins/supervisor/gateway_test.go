@@ -79,9 +79,7 @@ func TestTheNextGatewaySweepsWhatCouldNotEndItself(t *testing.T) {
 	cmd, id, plugin := spawnGateway(t, home)
 	// A plugin that is stopped notices nothing, and one that is killed
 	// takes care of nothing.
-	if err := syscall.Kill(plugin, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, plugin)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	_ = syscall.Kill(plugin, syscall.SIGKILL)

@@ -2,6 +2,9 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,7 +16,25 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
+
+// halt stops a process and waits until it stands: until a thread of it takes
+// notice of the signal, the others go on.
+func halt(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil && strings.Contains(string(stat), ") T ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop: %s, %v", pid, stat, err)
+		}
+	}
+}
 
 // hung is a plugin that will not be saved by its health check.
 func hung(t *testing.T) Options {
@@ -90,9 +111,7 @@ func TestAnInterruptThatAHungPluginIgnoresEndsThePlugin(t *testing.T) {
 		sub.Close()
 	}
 	first := pid(t, b)
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, first)
 	if _, err := one.Interrupt(t.Context(), host.Interrupt{By: me}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +131,7 @@ func TestAnOpeningThatAHungPluginIgnoresEndsThePlugin(t *testing.T) {
 	t.Parallel()
 	b := start(t, hung(t))
 	first := pid(t, b)
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, first)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := b.Open(ctx, agent.Open{Session: "s", Dirs: []string{t.TempDir()}}); err == nil {

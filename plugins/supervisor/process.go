@@ -165,7 +165,7 @@ func (p *process) kill(why error) {
 // stop ends the process in steps: it is asked, then told, then killed.
 func (p *process) stop() error {
 	asked := time.Now()
-	_ = p.backend.Close()
+	_ = p.backend.CloseWithin(askBound)
 	p.alive.Close()
 	if !p.await(askBound - time.Since(asked)) {
 		if err := p.group.Stop(termGrace); err != nil {

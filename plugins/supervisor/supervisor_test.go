@@ -134,7 +134,7 @@ func TestTheNextOpenReplacesADeadPlugin(t *testing.T) {
 	t.Parallel()
 	b := start(t, demo(t))
 	c := converse(t, b)
-	said, err := play(t.Context(), c, "say bye\nsleep 200\ncrash")
+	said, err := play(t.Context(), c, "say bye\nrun true\ncrash")
 	if said != "bye" || !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), "plugin demo died (exit status 3)") {
 		t.Errorf("%q, %v", said, err)
 	}
@@ -187,9 +187,7 @@ func running(t testing.TB, id string, n int) {
 func TestClosingEndsAPluginThatHangs(t *testing.T) {
 	t.Parallel()
 	b := New(demo(t))
-	if err := syscall.Kill(pid(t, b), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, pid(t, b))
 	begin := time.Now()
 	if err := b.Close(); err != nil {
 		t.Error(err)
@@ -223,14 +221,12 @@ func TestClosingEndsAPluginThatWorks(t *testing.T) {
 func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	o := demo(t)
-	o.healthEvery, o.healthBound = 10*time.Millisecond, 500*time.Millisecond
+	o.healthEvery, o.healthBound = 10*time.Millisecond, time.Second
 	b := start(t, o)
 	c := converse(t, b)
 	first := pid(t, b)
 	// A stopped process answers nothing; the health check waits its bound.
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, first)
 	for {
 		if _, err := c.Recv(t.Context()); err != nil {
 			break

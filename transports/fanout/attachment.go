@@ -38,10 +38,25 @@ type Attachment struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 
-	state  attachState
-	index  int           // place in topic.all
-	pos    uint64        // everything up to here was pushed
-	feeder chan struct{} // closed when the feeder is done; nil before the first
+	state    attachState
+	index    int           // place in topic.all
+	pos      uint64        // everything up to here was pushed
+	progress Progress      // while it is not in step
+	feeder   chan struct{} // closed when the feeder is done; nil before the first
+}
+
+// slow reports whether the ring may be kept for the attachment.
+func (s attachState) slow() bool { return s == held || s == behind }
+
+// become changes the state; the caller holds the topic's lock.
+func (a *Attachment) become(s attachState) {
+	if a.state.slow() {
+		a.topic.slow--
+	}
+	if s.slow() {
+		a.topic.slow++
+	}
+	a.state = s
 }
 
 // Attach gives a sink the frames after a position, those that are retained
@@ -53,6 +68,8 @@ func (t *Topic) Attach(s Sink, o AttachOptions) *Attachment {
 	defer t.mu.Unlock()
 	a.index = len(t.all)
 	t.all = append(t.all, a)
+	t.slow++
+	a.progress = NewProgress(t.next, t.total)
 	if !o.Held {
 		a.start()
 	}
@@ -108,7 +125,8 @@ func (a *Attachment) start() {
 // feed starts the goroutine that serves the attachment until it is in step
 // again; the caller holds the lock.
 func (a *Attachment) feed() {
-	a.state = behind
+	a.become(behind)
+	a.progress = NewProgress(a.topic.next, a.topic.total)
 	done := make(chan struct{})
 	a.feeder = done
 	go a.run(done)
@@ -119,11 +137,11 @@ func (a *Attachment) run(done chan struct{}) {
 	for {
 		err := a.sink.WaitBelow(a.ctx, mark)
 		a.topic.mu.Lock()
-		if a.state == gone || err != nil {
+		if a.state == gone || err != nil && a.ctx.Err() == nil {
 			a.leave()
 			break
 		}
-		if a.pos < a.topic.floor {
+		if a.pos < a.topic.floor { // then its wait was cut short, too
 			after, tell := a.pos, a.opts.OnGap
 			a.leave()
 			a.topic.mu.Unlock()
@@ -176,7 +194,7 @@ func (a *Attachment) catchUp() (pushed int, more bool) {
 		n = end
 	}
 	a.pos = max(a.pos, t.last)
-	a.state = live
+	a.become(live)
 	return pushed, false
 }
 
@@ -210,11 +228,15 @@ func (a *Attachment) leave() {
 	if a.state == gone {
 		return
 	}
-	a.state = gone
+	wasSlow := a.state.slow()
+	a.become(gone)
 	a.stop()
 	all := a.topic.all
 	last := all[len(all)-1]
 	all[a.index], last.index = last, a.index
 	all[len(all)-1] = nil
 	a.topic.all = all[:len(all)-1]
+	if wasSlow {
+		a.topic.evict() // what it alone needed
+	}
 }

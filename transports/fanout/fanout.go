@@ -9,8 +9,10 @@
 //   - Loss: none that is silent. An attachment whose position the ring has left
 //     behind is told so once through OnGap and gets nothing more.
 //   - Bounds: a topic keeps at most its Retain, or the newest frame alone if
-//     that is larger, and one run that waits for Flush. A stalled attachment
-//     costs its sink's bound, and what Retain.Behind allows to all of them.
+//     that is larger, and one run that waits for Flush. It keeps more, up to
+//     Retain.Behind, while an attachment that is behind needs it and its sink
+//     takes something now and then. One that has stalled is told of a gap, so it
+//     costs its sink's bound.
 //   - Blocking: nothing but Detach waits. A sink that is full is fed from the
 //     ring by a goroutine of its attachment, which Detach waits for.
 //
@@ -22,6 +24,7 @@ package fanout
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/transports/outbox"
 )
@@ -29,18 +32,19 @@ import (
 // Sink is the queue of one connection; an outbox.Outbox is one. Push must not
 // block: it returns outbox.ErrFull when the peer is too far behind, and any
 // other error for good. WaitBelow waits until less than the given number of
-// bytes is queued.
+// bytes is queued. Taken is when the peer last made room, now if nothing waits.
 type Sink interface {
 	Push(outbox.Frame) error
 	WaitBelow(ctx context.Context, bytes int) error
+	Taken() time.Time
 }
 
 // Retain bounds what a topic keeps. Zero values of the first two mean
 // DefaultFrames and DefaultBytes.
 type Retain struct {
 	Frames, Bytes int
-	// Behind is how many bytes, with a charge for each frame, the topic may
-	// keep while an attachment that is behind still needs the oldest.
+	// Behind is how many bytes of memory the topic may keep while an attachment
+	// that is behind, and has not stalled, still needs the oldest.
 	Behind int
 }
 
@@ -62,9 +66,12 @@ type Topic struct {
 	fresh uint64  // ordinal of the first entry that waits for Flush; next if none does
 	run   outbox.Run
 	bytes int    // of frames retained
+	total uint64 // bytes of all frames so far
 	floor uint64 // everything after this position is retained
 	last  uint64 // newest position
 	all   []*Attachment
+	slow  int         // how many of them the ring may be kept for
+	again *time.Timer // evicts when nothing happens; nil unless more is kept than Retain
 }
 
 // NewTopic makes a stream whose first frame will have a position after the
@@ -188,6 +195,7 @@ func (t *Topic) keep(e Entry) {
 	t.ring[t.next&uint64(len(t.ring)-1)] = e
 	t.next++
 	t.bytes += len(e.Frame)
+	t.total += uint64(len(e.Frame))
 }
 
 func (t *Topic) resize(slots int) {
@@ -198,17 +206,18 @@ func (t *Topic) resize(slots int) {
 	t.ring = ring
 }
 
-// evict drops the oldest entries until the bounds hold, nobody who is behind
-// needs the oldest, or only the newest is left.
+// evict drops the oldest entries until the bounds hold, somebody who is behind
+// needs the oldest, or only the newest and what waits for Flush is left.
 func (t *Topic) evict() {
 	const unknown = ^uint64(0)
-	needed := unknown
-	for t.over(t.retain.Frames, t.retain.Bytes) && t.next-t.first > 1 {
+	needed, floor := unknown, t.floor
+	for t.over(t.retain.Frames, t.retain.Bytes) && t.next-t.first > 1 && t.first < t.fresh {
 		if needed == unknown {
 			needed = t.slowest()
 		}
-		if t.entry(t.first).Pos > needed && t.bytes+int(t.next-t.first)*frameCost <= t.retain.Behind {
-			return
+		if t.entry(t.first).Pos > needed && t.cost() <= t.retain.Behind {
+			t.evictLater()
+			break
 		}
 		slot := &t.ring[t.first&uint64(len(t.ring)-1)]
 		t.bytes -= len(slot.Frame)
@@ -216,22 +225,57 @@ func (t *Topic) evict() {
 		*slot = Entry{}
 		t.first++
 	}
+	if t.slow > 0 && t.floor > floor {
+		t.wakeLost()
+	}
 	if kept := int(t.next - t.first); len(t.ring) > 4*max(kept, firstSlots) {
 		t.resize(len(t.ring) / 2)
 	}
+}
+
+// evictLater evicts again when those who take nothing have stalled.
+func (t *Topic) evictLater() {
+	if t.again != nil {
+		return
+	}
+	t.again = time.AfterFunc(StallAfter, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.again = nil
+		t.evict()
+	})
+}
+
+// cost is the memory that the ring keeps, in bytes: frames, an eighth of them
+// for what their allocations round up to, and slots.
+func (t *Topic) cost() int {
+	return t.bytes + t.bytes/8 + int(t.next-t.first)*frameCost
 }
 
 func (t *Topic) over(frames, bytes int) bool {
 	return t.next-t.first > uint64(frames) || t.bytes > bytes
 }
 
-// slowest is the least position of those who are fed from the ring.
+// slowest is the least position of those who are fed from the ring and have not
+// stalled.
 func (t *Topic) slowest() uint64 {
 	least := t.last
+	if t.slow == 0 {
+		return least
+	}
 	for _, a := range t.all {
-		if a.state != live {
-			least = min(least, a.pos)
+		if a.state.slow() && a.pos < least && !a.progress.Stalled(a.sink.Taken(), t.next, t.total, t.retain) {
+			least = a.pos
 		}
 	}
 	return least
+}
+
+// wakeLost lets those go whom the ring has left behind.
+func (t *Topic) wakeLost() {
+	for _, a := range t.all {
+		if a.state == behind && a.pos < t.floor {
+			a.stop()
+		}
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -231,6 +231,15 @@ func (c *client) attach(after uint64, held bool) {
 	}})
 }
 
+// told are the gaps it was told of since the last call.
+func (c *client) told() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gaps := c.gaps
+	c.gaps = nil
+	return gaps
+}
+
 func TestEverySinkSeesTheSameOrderWithoutGapOrDuplicate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,14 +269,14 @@ func TestEverySinkSeesTheSameOrderWithoutGapOrDuplicate(t *testing.T) {
 					synctest.Wait()
 					again = false
 					for _, c := range clients {
-						if len(c.gaps) == 0 {
+						gaps := c.told()
+						if len(gaps) == 0 {
 							continue
 						}
-						if len(c.gaps) > 1 {
-							t.Fatalf("told of %d gaps", len(c.gaps))
+						if len(gaps) > 1 {
+							t.Fatalf("told of %d gaps", len(gaps))
 						}
-						after := c.gaps[0]
-						c.gaps = nil
+						after := gaps[0]
 						c.a.Detach()
 						c.got = append(c.got, take(c.out, 1<<20)...)
 						c.got = append(c.got, wanted(after, pos)...)
@@ -323,6 +332,10 @@ func TestEverySinkSeesTheSameOrderWithoutGapOrDuplicate(t *testing.T) {
 					})
 					c.attach(at, false)
 				}),
+				"let time pass": func(*rapid.T) {
+					time.Sleep(fanout.StallAfter)
+					settle()
+				},
 				"flush":               func(*rapid.T) { topic.Flush() },
 				"let the feeders run": func(*rapid.T) { settle() },
 			})
@@ -397,32 +410,96 @@ func TestConcurrentUse(t *testing.T) {
 // larger than what is kept otherwise, and the ring shrinks again.
 func TestSinkThatTakesFramesIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
-	const count = 50_000
-	topic := fanout.NewTopic(0, fanout.Retain{Frames: 100, Behind: 32 << 20})
-	out := outbox.New(1000)
-	a := topic.Attach(out, fanout.AttachOptions{OnGap: func(after uint64) { out.Close(fmt.Errorf("left behind after %d", after)) }})
-	defer a.Detach()
-	publish(topic, 1, count)
-	for want := uint64(1); want <= count; {
-		batch, err := out.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, run := range batch {
-			for line := range strings.Lines(string(run)) {
-				if line != name(want)+"\n" {
-					t.Fatalf("got %q, want %d", line, want)
+	synctest.Test(t, func(t *testing.T) { // where no time passes while anybody is at work
+		const count = 50_000
+		topic := fanout.NewTopic(0, fanout.Retain{Frames: 100, Behind: 32 << 20})
+		out := outbox.New(1000)
+		a := topic.Attach(out, fanout.AttachOptions{OnGap: func(after uint64) { out.Close(fmt.Errorf("left behind after %d", after)) }})
+		defer a.Detach()
+		published := make(chan struct{})
+		go func() {
+			defer close(published)
+			publish(topic, 1, count)
+		}()
+		for want := uint64(1); want <= count; {
+			batch, err := out.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, run := range batch {
+				for line := range strings.Lines(string(run)) {
+					if line != name(want)+"\n" {
+						t.Fatalf("got %q, want %d", line, want)
+					}
+					want++
 				}
-				want++
 			}
 		}
+		_, _ = out.Take()
+		<-published
+		synctest.Wait()
+		if at := a.Pos(); at != count {
+			t.Fatalf("at %d of %d", at, count)
+		}
+		publish(topic, count+1, count+10)
+		if _, ok := topic.Since(count - 200); ok {
+			t.Error("the ring still holds what nobody needs")
+		}
+	})
+}
+
+// A sink that takes nothing lets the ring grow for a moment; then it is told of
+// the gap and what was kept for it goes, though nothing more is published.
+func TestSinkThatTakesNothingIsLeftBehindSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const count = 1000
+		topic := fanout.NewTopic(0, fanout.Retain{Frames: 100, Behind: 1 << 20})
+		out := outbox.New(1000)
+		gap := uint64(0)
+		topic.Attach(out, fanout.AttachOptions{OnGap: func(after uint64) { gap = after }})
+		slow := outbox.New(1000)
+		a := topic.Attach(slow, fanout.AttachOptions{OnGap: func(uint64) { t.Error("the slow sink was left behind") }})
+		defer a.Detach()
+		for pos := uint64(1); pos <= count; pos++ {
+			topic.Publish(pos, outbox.Frame(name(pos)))
+		}
+		synctest.Wait()
+		if _, ok := topic.Since(30); !ok || gap != 0 {
+			t.Fatalf("the ring was not kept for those behind; gap after %d", gap)
+		}
+		for range 4 {
+			time.Sleep(fanout.StallAfter / 2)
+			_, _ = slow.Take()
+			synctest.Wait()
+		}
+		if gap == 0 {
+			t.Error("the stalled sink was not told of the gap")
+		}
+		if _, ok := topic.Since(gap); ok {
+			t.Error("the ring still holds what the stalled sink needed")
+		}
+		for len(take(slow, 1)) > 0 || a.Pos() < count {
+			synctest.Wait()
+		}
+		time.Sleep(2 * fanout.StallAfter)
+		if _, ok := topic.Since(count - 200); ok {
+			t.Error("the ring still holds what nobody needs")
+		}
+	})
+}
+
+// What the ring kept for an attachment alone goes with it.
+func TestRingShrinksWhenThoseBehindLeave(t *testing.T) {
+	t.Parallel()
+	topic := fanout.NewTopic(0, fanout.Retain{Frames: 100, Behind: 1 << 20})
+	a := topic.Attach(outbox.New(1000), fanout.AttachOptions{})
+	publish(topic, 1, 1000)
+	if _, ok := topic.Since(800); !ok {
+		t.Fatal("the ring was not kept for who is behind")
 	}
-	_, _ = out.Take()
-	for a.Pos() < count {
-		runtime.Gosched()
-	}
-	publish(topic, count+1, count+10)
-	if _, ok := topic.Since(count - 200); ok {
+	a.Detach()
+	if _, ok := topic.Since(800); ok {
 		t.Error("the ring still holds what nobody needs")
 	}
 }

@@ -1,5 +1,7 @@
 package fanout
 
+import "time"
+
 const (
 	// DefaultFrames is how many frames a topic keeps for those that are behind
 	// when Retain does not say. A few seconds of a fast agent.
@@ -19,8 +21,13 @@ const (
 	// before it lets the publisher and the others have the lock.
 	feedBytes = 64 << 10
 
-	// frameCost is charged for each frame on top of its bytes while somebody is
-	// behind: its slot in the ring, which is at most half empty.
+	// StallAfter is how long a sink that is behind may take nothing, however fast
+	// its topic is, until nothing more is kept for it than for others: at 50,000
+	// deltas a second what is kept anyway and its queue last longer.
+	StallAfter = 500 * time.Millisecond
+
+	// frameCost is charged for each frame that is kept for those behind, on top
+	// of its bytes: its slot in the ring, which is at most half empty.
 	frameCost = 64
 
 	// firstSlots is the size of the ring when the first frame is kept, in frames.

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 

@@ -102,7 +102,7 @@ func TestShutdownEndsStreamsAndLetsRequestsFinish(t *testing.T) {
 	<-running
 	done := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		done <- s.Shutdown(ctx)
 	}()
@@ -224,7 +224,7 @@ func TestActiveCountsWhatIsBeingServed(t *testing.T) {
 		}
 	}
 	close(release)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Fatal(err)

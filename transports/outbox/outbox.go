@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Frame is one encoded message as it goes on the wire, with the framing of its
@@ -43,14 +44,15 @@ type Outbox struct {
 	ready chan struct{} // holds one token when the writer has something to see
 
 	mu         sync.Mutex
-	head, tail *block // nil when empty
-	first      int    // of head
-	end        int    // of tail
-	n          int    // runs
-	queued     int    // cost of what is in the blocks, bytes
-	inFlight   int    // cost of the last batch, bytes
-	batch      *[]Run // the last batch; nil when idle
-	err        error  // set once closed
+	head, tail *block    // nil when empty
+	first      int       // of head
+	end        int       // of tail
+	n          int       // runs
+	queued     int       // cost of what is in the blocks, bytes
+	inFlight   int       // cost of the last batch, bytes
+	batch      *[]Run    // the last batch; nil when idle
+	taken      time.Time // when Take was last called
+	err        error     // set once closed
 	waiters    []waiter
 }
 
@@ -134,6 +136,17 @@ func (o *Outbox) Len() int {
 	return o.queued + o.inFlight
 }
 
+// Taken is when the writer last came for more, because the peer had made room:
+// now if nothing waits for it.
+func (o *Outbox) Taken() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.queued+o.inFlight == 0 {
+		return time.Now()
+	}
+	return o.taken
+}
+
 // Limit is the bound in bytes.
 func (o *Outbox) Limit() int { return o.limit }
 
@@ -170,6 +183,7 @@ func (o *Outbox) Take() ([]Run, error) {
 		*o.batch = (*o.batch)[:0]
 	}
 	o.inFlight = 0
+	o.taken = time.Now()
 	if o.n == 0 {
 		if o.batch != nil {
 			batches.Put(o.batch)

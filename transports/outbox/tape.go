@@ -7,7 +7,8 @@ type Header func(dst []byte, n int) []byte
 // Tape lays frames one behind the other, so that queues which take them in
 // order hold runs instead of frames: a run costs a slot, is written as it is
 // and is shared by all who have it. A tape belongs to one stream, because a
-// frame keeps the chunk of the tape it lies in. For one goroutine at a time.
+// frame keeps the chunk of the tape it lies in; long frames have memory of their
+// own, so that a chunk is filled but for an eighth. For one goroutine at a time.
 type Tape struct {
 	// Header makes frames of payloads; nil leaves them as they are.
 	Header Header
@@ -21,7 +22,11 @@ type Tape struct {
 // there already must stay. Room is how long it will be, about: a longer one
 // costs a copy.
 func (t *Tape) Begin(room int) []byte {
-	if need := t.head + room; cap(t.chunk)-len(t.chunk) < need {
+	need := t.head + room
+	if need >= ownSize {
+		return make([]byte, t.head, need+maxHeader)
+	}
+	if cap(t.chunk)-len(t.chunk) < need {
 		t.chunk = make([]byte, 0, max(need, min(2*cap(t.chunk), chunkSize), firstChunk))
 	}
 	n := len(t.chunk)
@@ -47,10 +52,8 @@ func (t *Tape) End(b []byte) Frame {
 	copy(b, header)
 	if start := len(t.chunk); lieBehind(t.chunk, b) {
 		t.chunk = t.chunk[:start+len(b)]
-	} else if len(b) > 0 {
-		t.chunk = b // it did not fit
 	}
-	return b
+	return b // not in the chunk if it is long or longer than was said
 }
 
 // Add copies a payload and returns its frame.

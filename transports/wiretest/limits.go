@@ -3,14 +3,15 @@ package wiretest
 import "time"
 
 const (
-	// defaultTimeout is how long a step waits for what it expects.
-	defaultTimeout = 10 * time.Second
+	// defaultTimeout is how long a step waits for what it expects: a busy
+	// machine takes its time.
+	defaultTimeout = 2 * time.Minute
 
 	// startTimeout is how long the gateway may take to write its endpoints.
-	startTimeout = 20 * time.Second
+	startTimeout = 60 * time.Second
 
 	// stopTimeout is how long the gateway may take to end after SIGTERM.
-	stopTimeout = 20 * time.Second
+	stopTimeout = 60 * time.Second
 
 	// pollEvery is how often the endpoints file is looked for.
 	pollEvery = 10 * time.Millisecond

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // gateway serves one kind of connection and hands each to the test.
 type gateway struct {
@@ -250,7 +250,7 @@ func TestContextOfTheServerEndsTheConnectionWith1001(t *testing.T) {
 
 func TestPingsKeepAnIdleConnectionAndSilenceEndsIt(t *testing.T) {
 	t.Parallel()
-	g := serve(t, Options{PingEvery: 20 * time.Millisecond, ReadTimeout: 200 * time.Millisecond}, echo)
+	g := serve(t, Options{PingEvery: 50 * time.Millisecond, ReadTimeout: 3 * time.Second}, echo)
 	lively, silent := dial(t, g.url), dial(t, g.url)
 	var pings atomic.Int32
 	pong := lively.PingHandler()

@@ -284,7 +284,7 @@ func (f *fake) prompt(id json.RawMessage, prompt []block, cancel chan struct{}) 
 		case "think":
 			f.update("agent_thought_chunk", obj{"content": obj{"type": "text", "text": "\n\n" + rest}})
 		case "huge":
-			fmt.Fprintln(os.Stdout, `{"jsonrpc":"2.0","method":"session/update","params":"`+strings.Repeat("x", 40<<20)+`"}`)
+			contract.PrintHuge(`{"jsonrpc":"2.0","method":"session/update","params":"`, `"}`)
 		case "doomed":
 			go func() {
 				for {

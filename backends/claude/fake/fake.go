@@ -358,8 +358,9 @@ func (f *fake) do(ctx context.Context, line string) (failure string, err error) 
 		fmt.Println(`{"type":`)
 		f.out.Unlock()
 	case "huge":
-		n, _ := strconv.Atoi(rest)
-		f.tell(fields{"type": "assistant", "message": strings.Repeat("y", n)})
+		f.out.Lock()
+		contract.PrintHuge(`{"type":"assistant","message":"`, `"}`)
+		f.out.Unlock()
 	}
 	return "", nil
 }

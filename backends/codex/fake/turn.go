@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/polyhost/polyhost/backends/contract"
 )
 
 // fakeRun is one turn of the stand-in.
@@ -151,7 +153,9 @@ func (r *fakeRun) do(line string) map[string]any {
 		_, _ = os.Stdout.WriteString("Downloading...\n{\"method\":\n")
 		r.f.out.Unlock()
 	case "huge":
-		r.note("item/agentMessage/delta", map[string]any{"itemId": "m", "delta": strings.Repeat("y", 40<<20)})
+		r.f.out.Lock()
+		contract.PrintHuge(`{"method":"item/agentMessage/delta","params":{"delta":"`, `"}}`)
+		r.f.out.Unlock()
 	case "odd":
 		r.say([]string{strings.TrimSpace(string(r.ask("item/unheard/of", map[string]any{})))})
 	case "spawn":

@@ -42,7 +42,7 @@ func sh(t *testing.T, script string, change ...func(*Spec)) *Proc {
 
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}
@@ -231,7 +231,7 @@ func TestFindAndVersionSayWhatToDo(t *testing.T) {
 	if err != nil || path != tool || !slices.Equal(args, []string{"--x", "y"}) {
 		t.Fatal(path, args, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if v, err := prog.Version(ctx, Spec{Path: path}); v != "1.20.3" || err != nil {
 		t.Error(v, err)

@@ -3,6 +3,7 @@ package stub
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -66,12 +67,16 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// halves cuts a text in two, as models stream arguments in pieces.
+// halves cuts a text in two, as models stream arguments in pieces: after the
+// name of the first member, so that no value is torn, or else in the middle.
 func halves(s string) []string {
 	if len(s) < 2 {
 		return []string{s}
 	}
-	at := len(s) / 2
+	at := strings.IndexByte(s, ':') + 1
+	if at == 0 {
+		at = len(s) / 2
+	}
 	for at < len(s) && s[at]&0xc0 == 0x80 {
 		at++
 	}

@@ -59,7 +59,7 @@ var (
 	editTools  = []string{"Edit", "replace", "edit", "edit_file"}
 	readTools  = []string{"Read", "read_file", "read", "view_image"}
 	planTools  = []string{"TodoWrite", "update_plan", "todowrite", "write_todos", "TaskCreate"}
-	agentTools = []string{"Agent", "Task", "task", "spawn_agent", "collaboration.spawn_agent", "invoke_agent"}
+	agentTools = []string{"Agent", "Task", "task", "spawn_agent", "collaboration.spawn_agent", "multi_agent_v1.spawn_agent", "invoke_agent"}
 )
 
 // What the write directive writes, and the edit directive changes in it.

@@ -25,8 +25,6 @@ func newHome(t *testing.T) storetest.Home {
 
 func TestContract(t *testing.T) { storetest.Run(t, newHome) }
 
-func TestModel(t *testing.T) { storetest.RunModel(t, newHome) }
-
 func TestKilledWriterKeepsWhatItAcknowledged(t *testing.T) {
 	storetest.RunCrash(t, func(dir string) (store.Store, error) { return boltstore.Open(dir) })
 }

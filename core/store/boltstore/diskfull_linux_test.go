@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/polyhost/polyhost/core/store"
 )
 
@@ -60,7 +58,25 @@ func fillDisk(t *testing.T, dir string) {
 	if _, err := s.Read(t.Context(), "a", 1, 1<<20); err != nil {
 		t.Errorf("a read on the full disk: %v", err)
 	}
+	if err := s.Health(t.Context()); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("the health on the full disk: %v", err)
+	}
+	// The large one of these finds no room; the small ones are not to suffer.
+	large := s.Commit(store.Batch{Lazy: true, Put: []store.KV{{Key: "large", Value: make([]byte, 2<<20)}}})
+	small := s.Commit(store.Batch{Log: "small", Lazy: true, Records: []store.Record{{First: 1, Last: 1}}})
+	behindSmall := s.Commit(store.Batch{Log: "small", Put: []store.KV{{Key: "small"}}})
+	if err := store.Wait(t.Context(), large); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("the large batch: %v", err)
+	}
+	for _, ticket := range []store.Ticket{small, behindSmall} {
+		if err := store.Wait(t.Context(), ticket); err != nil {
+			t.Errorf("a small batch beside it: %v", err)
+		}
+	}
 	room()
+	if err := s.Health(t.Context()); err != nil {
+		t.Errorf("the health, now that there is room: %v", err)
+	}
 	// What was on its way behind the failed batch must not be written now.
 	if err := try("a", next+1); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("a batch after the failed one: %v", err)
@@ -85,15 +101,7 @@ func fillDisk(t *testing.T, dir string) {
 	if err := try("a", next+1); err != nil {
 		t.Errorf("the log continued: %v", err)
 	}
-	if err := s.db.View(func(tx *bolt.Tx) error {
-		var errs []error
-		for err := range tx.Check() {
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
-	}); err != nil {
-		t.Errorf("the file: %v", err)
-	}
+	checkFile(t, s)
 }
 
 // limitFiles fails writes behind that many bytes of a file, as a full disk does

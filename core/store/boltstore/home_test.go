@@ -74,14 +74,14 @@ func TestHomeOfAnotherFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openHome(t, dir)
-	err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("2")) })
+	err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte("3")) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), `format is "2"`) {
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), `format is "3"`) {
 		t.Errorf("opened: %v", err)
 	}
 }

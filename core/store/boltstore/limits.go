@@ -19,6 +19,15 @@ const (
 	// every commit writes all of it.
 	maxFreePages = 4096
 
+	// largeValue is the size in bytes from which a record or value has pages of
+	// its own: from here on that halves what is written, at least, and costs no
+	// more processor time.
+	largeValue = 16 << 10
+
+	// probeSize is what a look at the health of the home writes after a failed
+	// write: more than the file usually has room for inside.
+	probeSize = 256 << 10
+
 	// openTimeout is how long Open waits for another process to let go: long
 	// enough for one that is ending, short enough for a person, who knows
 	// within a second that the home is taken.

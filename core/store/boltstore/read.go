@@ -20,7 +20,7 @@ func (s *Store) Read(ctx context.Context, log string, from uint64, maxBytes int)
 		c := b.Cursor()
 		size := 0
 		for k, v := seekRecord(c, from); k != nil; k, v = c.Next() {
-			r := decodeRecord(k, v)
+			r := decodeRecord(k, valueOf(b, k, v))
 			if r.Last < from {
 				continue
 			}
@@ -69,7 +69,7 @@ func logEnd(tx *bolt.Tx, log string) uint64 {
 	if k == nil {
 		return 0
 	}
-	return decodeRecord(k, v).Last
+	return decodeRecord(k, valueOf(b, k, v)).Last
 }
 
 // Get implements store.Store.
@@ -77,7 +77,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	var value []byte
 	found := false
 	err := s.view(ctx, func(tx *bolt.Tx) {
-		v := tx.Bucket(keysBucket).Get([]byte(key))
+		v := get(tx.Bucket(keysBucket), []byte(key))
 		found = v != nil
 		value = bytes.Clone(v)
 	})
@@ -91,14 +91,15 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int, reverse bool) ([]store.KV, error) {
 	var out []store.KV
 	err := s.view(ctx, func(tx *bolt.Tx) {
-		c := tx.Bucket(keysBucket).Cursor()
+		b := tx.Bucket(keysBucket)
+		c := b.Cursor()
 		start, next := seekUp, c.Next
 		if reverse {
 			start, next = seekDown, c.Prev
 		}
 		p := []byte(prefix)
 		for k, v := start(c, p, []byte(after)); k != nil && len(out) < limit && bytes.HasPrefix(k, p); k, v = next() {
-			out = append(out, store.KV{Key: string(k), Value: bytes.Clone(v)})
+			out = append(out, store.KV{Key: string(k), Value: bytes.Clone(valueOf(b, k, v))})
 		}
 	})
 	return out, err

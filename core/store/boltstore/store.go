@@ -8,8 +8,8 @@
 // sync. Loss: nothing that a done ticket covers; a crash loses what is queued
 // and the group being written, each batch whole.
 //
-// Failure: when a group cannot be written, its tickets fail with the cause and
-// later groups are tried; a log that missed a batch takes nothing until it is
+// Failure: when a group cannot be written, each of its batches is tried alone;
+// the tickets of those that fail have the cause, and later ones are tried; a log that missed a batch takes nothing until it is
 // continued exactly where it ends on disk. If it cannot be known whether a
 // group is on disk, the store writes nothing more until it is opened again.
 //
@@ -33,6 +33,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -45,8 +46,10 @@ const (
 	dbFile  = "polyhost.db"
 	pidFile = "polyhost.pid"
 	blobDir = "blobs"
-	// format is the layout of the database file; others are refused.
-	format = "1"
+	// format is the layout of the database file; others are refused, except for
+	// the one before: it has no value on pages of its own.
+	format       = "2"
+	formatBefore = "1"
 )
 
 // The buckets of the database file. logsBucket holds one bucket for each log,
@@ -63,10 +66,14 @@ type Store struct {
 	dir   string
 	db    *bolt.DB
 	queue *queue
+	apart int // the size from which values have pages of their own
 
 	// Owned by the goroutine that writes.
-	gate   gate.Gate
-	broken error // why nothing more is written
+	gate gate.Gate
+
+	failure  atomic.Pointer[error] // of a write, until one of Health's succeeds
+	broken   chan struct{}         // closed when nothing more is written
+	breaking error                 // why; valid once broken is closed
 
 	writerDone chan struct{}
 	close      func() error
@@ -102,7 +109,8 @@ func open(dir string) (*Store, error) {
 	if err := prepare(dir, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Store{dir: dir, db: db, queue: newQueue(), writerDone: make(chan struct{})}
+	s := &Store{dir: dir, db: db, queue: newQueue(), apart: largeValue, writerDone: make(chan struct{}),
+		broken: make(chan struct{})}
 	s.close = sync.OnceValue(s.shut)
 	go s.writer()
 	return s, nil
@@ -129,7 +137,7 @@ func prepare(dir string, db *bolt.DB) error {
 		return err
 	case found == format:
 		return nil
-	case found != "":
+	case found != "" && found != formatBefore:
 		return fmt.Errorf("its format is %q, this program knows %q", found, format)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {

@@ -21,12 +21,20 @@ func (s *Store) writer() {
 	}
 }
 
-// write writes a group in one transaction and settles its tickets in order.
+// write writes a group in one transaction, or if that fails each batch in one of
+// its own, as a full disk may have room for some; it settles tickets in order.
 func (s *Store) write(group []*ticket) {
 	bytes := 0
 	errs := make([]error, len(group))
 	if err := s.transact(group, errs); err != nil {
+		if len(group) > 1 && !s.isBroken() {
+			for i := range group {
+				s.write(group[i : i+1])
+			}
+			return
+		}
 		err = fmt.Errorf("write to the home: %w", err)
+		s.failure.Store(&err)
 		for i, t := range group {
 			if errs[i] == nil {
 				errs[i] = err
@@ -44,8 +52,8 @@ func (s *Store) write(group []*ticket) {
 // transact writes the batches that the gate admits; errs gets the refusals of
 // the others. Its own error means that nothing of the group is written.
 func (s *Store) transact(group []*ticket, errs []error) error {
-	if s.broken != nil {
-		return s.broken
+	if s.isBroken() {
+		return s.breaking
 	}
 	tx, err := s.db.Begin(true)
 	if err != nil {
@@ -58,7 +66,7 @@ func (s *Store) transact(group []*ticket, errs []error) error {
 			refused++
 			continue
 		}
-		if err := apply(tx, &t.batch); err != nil {
+		if err := s.apply(tx, &t.batch); err != nil {
 			_ = tx.Rollback() // of an open transaction: cannot fail
 			return err
 		}
@@ -80,21 +88,20 @@ func (s *Store) transact(group []*ticket, errs []error) error {
 // could overwrite pages that the older state needs.
 func (s *Store) afterFailure(id int, cause error) error {
 	tx, err := s.db.Begin(false)
-	if err != nil {
-		s.broken = cause
-		return cause
+	if err == nil {
+		seen := tx.ID()
+		_ = tx.Rollback() // of an open transaction: cannot fail
+		if seen < id {
+			return cause
+		}
 	}
-	seen := tx.ID()
-	_ = tx.Rollback() // of an open transaction: cannot fail
-	if seen >= id {
-		s.broken = fmt.Errorf("nothing is written until the home is opened again, since a sync failed: %w", cause)
-		return s.broken
-	}
-	return cause
+	s.breaking = fmt.Errorf("nothing is written until the home is opened again, since a sync failed: %w", cause)
+	close(s.broken)
+	return s.breaking
 }
 
 // apply writes one batch into a transaction: removals first.
-func apply(tx *bolt.Tx, b *store.Batch) error {
+func (s *Store) apply(tx *bolt.Tx, b *store.Batch) error {
 	keys, logs := tx.Bucket(keysBucket), tx.Bucket(logsBucket)
 	if b.DropLog != "" && logs.Bucket([]byte(b.DropLog)) != nil {
 		if err := logs.DeleteBucket([]byte(b.DropLog)); err != nil {
@@ -102,12 +109,12 @@ func apply(tx *bolt.Tx, b *store.Batch) error {
 		}
 	}
 	for _, k := range b.Delete {
-		if err := keys.Delete([]byte(k)); err != nil {
+		if err := remove(keys, []byte(k)); err != nil {
 			return err
 		}
 	}
 	for _, kv := range b.Put {
-		if err := keys.Put([]byte(kv.Key), kv.Value); err != nil {
+		if err := put(keys, []byte(kv.Key), kv.Value, s.apart); err != nil {
 			return err
 		}
 	}
@@ -120,7 +127,7 @@ func apply(tx *bolt.Tx, b *store.Batch) error {
 	}
 	log.FillPercent = fill
 	for _, r := range b.Records {
-		if err := log.Put(recordKey(r.First), encodeRecord(r)); err != nil {
+		if err := put(log, recordKey(r.First), encodeRecord(r), s.apart); err != nil {
 			return err
 		}
 	}

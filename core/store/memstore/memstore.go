@@ -219,6 +219,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Health implements store.Store.
+func (s *Store) Health(ctx context.Context) error { return s.usable(ctx) }
+
 func (s *Store) usable(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // returned before was closed.
 type Home func() store.Store
 
-// patience bounds every wait of the suite; a sync takes milliseconds.
-const patience = 20 * time.Second
+// patience bounds every wait of the suite: a sync takes milliseconds, and seconds
+// on a busy disk.
+const patience = 2 * time.Minute
 
 // Run runs the contract; newHome makes an empty home.
 func Run(t *testing.T, newHome func(t *testing.T) Home) {

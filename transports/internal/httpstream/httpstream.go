@@ -63,6 +63,9 @@ func (s Stream) Run(w http.ResponseWriter, r *http.Request, out *outbox.Outbox, 
 	}
 	if r.ProtoMajor == 1 && r.ProtoMinor >= 1 && r.Method != http.MethodHead {
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetWriteBuffer(socketBuffer) // a larger one works, too
+			}
 			b := &socket{conn: conn, header: w.Header()}
 			listen.Detach(r, func(ctx context.Context) {
 				gone := b.watch()

@@ -69,8 +69,8 @@ func BenchmarkIdleConnection(b *testing.B) {
 }
 
 // BenchmarkStalledMemory is what clients that never read cost, in memory of
-// the gateway after a collection: after twice the bound of their queues in
-// text, after as much again, and once they were cut. What the same turns cost
+// the gateway after a collection: after thrice the bound of their queues in
+// text, after as much again, and once all were cut; most fronts cut them sooner. What the same turns cost
 // without clients is subtracted.
 func BenchmarkStalledMemory(b *testing.B) {
 	each(b, all, func(b *testing.B, p protocol) {
@@ -110,9 +110,6 @@ func stall(b *testing.B, p protocol, clients int) (out grown) {
 	heap, resident := g.resting()
 	for i := range 2 {
 		say()
-		if n := g.clients(p.name) - 1; n < clients {
-			b.Fatalf("%d of %d clients were cut already: the machine is too slow for this", clients-n, clients)
-		}
 		h, r := g.resting()
 		out.heap[i], out.resident = h-heap, r-resident
 	}
@@ -129,13 +126,13 @@ func stall(b *testing.B, p protocol, clients int) (out grown) {
 	return out
 }
 
-// stalledText is how much a stalled client is sent at a time: twice its bound.
-const stalledText = 2 * outbox.DefaultLimit
+// stalledText is how much a stalled client is sent at a time: thrice its bound.
+const stalledText = 3 * outbox.StalledCost
 
 // kept is more than a front keeps of what was said, for those who come back.
 func (p protocol) kept() int {
 	if p.name == "ahp" { // one journal for all its sessions
-		return 40 << 20
+		return 20 << 20
 	}
 	return stalledText
 }

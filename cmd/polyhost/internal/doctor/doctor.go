@@ -147,7 +147,11 @@ func (x *examination) running(ctx context.Context, locked error) {
 		return
 	}
 	x.note("gateway", Good, "", "polyhost %s runs, pid %d", s.Version, s.PID)
-	x.note("store", Good, "", "%d sessions", s.Sessions.Total)
+	if s.Failing != "" {
+		x.note("store", Wrong, "df -h "+x.Home, "%s", s.Failing)
+	} else {
+		x.note("store", Good, "", "%d sessions", s.Sessions.Total)
+	}
 	for _, b := range s.Backends {
 		switch {
 		case b.State == "ready":

@@ -24,10 +24,16 @@ type cli struct {
 	setup func(t *testing.T, home, model string) []string
 	// search is what a model plays to find the client's tool "lookup", which
 	// then has the name in found; "" if it is offered at once.
-	search, found string
-	// What the program lacks, or the model's wire for it.
-	noReasoning, noImages, noUsage, noDiff, noFork, noMCP bool
+	search, found   string
+	noFork, noUsage bool // what the program lacks
+	// failures are the codes of those that the program tells as something else
+	// than what they are: "" for a turn that ends well.
+	failures map[string]string
 }
+
+// silent is the code of failures for which a program tries again for longer
+// than is waited here.
+const silent = "silent"
 
 var clis = []cli{
 	{
@@ -50,6 +56,7 @@ var clis = []cli{
 	},
 	{
 		backend: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: "gemini", noFork: true,
+		failures: map[string]string{"fail 529": silent, "cut 5": silent, "fail 429 1": silent, "refuse": ""},
 		setup: func(t *testing.T, home, model string) []string {
 			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false},
 				"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}`)
@@ -58,6 +65,7 @@ var clis = []cli{
 	},
 	{
 		backend: "opencode", packages: []string{"opencode-ai@1.18.33"}, program: "opencode",
+		failures: map[string]string{"fail 529": silent, "overflow": ""},
 		setup: func(t *testing.T, home, model string) []string {
 			write(t, filepath.Join(home, ".config/opencode/opencode.json"), encode(object{"autoupdate": false, "share": "disabled", "model": "stub/stub-large",
 				"small_model": "stub/stub-small", "permission": object{"bash": "ask", "edit": "ask"},
@@ -72,7 +80,7 @@ var clis = []cli{
 		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
 	},
 	{
-		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, // it has none
+		backend: "codex-acp", packages: []string{"@zed-industries/codex-acp@0.16.0"}, program: "codex-acp", noFork: true, noUsage: true,
 		setup: codexSetup,
 	},
 }
@@ -125,7 +133,7 @@ func write(t *testing.T, path, text string) {
 const cacheVar = "POLYHOST_E2E_CACHE"
 
 // installWithin is how long an installation may take.
-const installWithin = 10 * time.Minute
+const installWithin = 3 * time.Minute
 
 func cache(t *testing.T) string {
 	t.Helper()
@@ -158,6 +166,7 @@ func (c *cli) install(t *testing.T) string {
 	ctx, cancel := context.WithTimeout(t.Context(), installWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", append([]string{"install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix", dir}, c.packages...)...)
+	cmd.WaitDelay = 10 * time.Second // for what npm has started
 	if out, err := cmd.CombinedOutput(); err != nil {
 		_ = os.RemoveAll(dir)
 		t.Fatalf("install %v: %v\n%s", c.packages, err, out)

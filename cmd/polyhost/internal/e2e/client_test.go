@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 )
@@ -58,8 +59,25 @@ func (c *client) call(method string, params any) json.RawMessage {
 	}
 }
 
+// serve runs tools until the test is over.
+func (c *client) serve() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := c.read(); err != nil {
+				return
+			}
+		}
+	}()
+	c.t.Cleanup(func() { _ = c.ws.Close(); <-done })
+}
+
 // read reads a message, having run the tool that it asks for.
 func (c *client) read() (p packet, err error) {
+	if err := c.ws.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return p, err
+	}
 	if err := c.ws.ReadJSON(&p); err != nil {
 		return p, err
 	}

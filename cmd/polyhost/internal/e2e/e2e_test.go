@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,14 +24,54 @@ import (
 // onlyVar names the agents to run, separated by commas; all by default.
 const onlyVar = "POLYHOST_E2E_AGENTS"
 
-func TestAgents(t *testing.T) {
+// withinVar is after how long no further scenario is begun, for a machine that is
+// too slow for all of them; any time by default.
+const withinVar = "POLYHOST_E2E_WITHIN"
+
+// chosen are the agents to run.
+func chosen() (all []*cli) {
 	only := os.Getenv(onlyVar)
 	for i := range clis {
-		c := &clis[i]
-		if only != "" && !slices.Contains(strings.Split(only, ","), c.backend) {
-			continue
+		if only == "" || slices.Contains(strings.Split(only, ","), clis[i].backend) {
+			all = append(all, &clis[i])
 		}
+	}
+	return all
+}
+
+// timeIsUp tells whether no further scenario is begun.
+func timeIsUp(t *testing.T) func() bool {
+	text := os.Getenv(withinVar)
+	if text == "" {
+		return func() bool { return false }
+	}
+	within, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", withinVar, err)
+	}
+	end := time.Now().Add(within)
+	return func() bool { return time.Now().After(end) }
+}
+
+// TestInstall only installs: whoever runs it first can tell a registry that is
+// out of reach from an agent that does not work.
+func TestInstall(t *testing.T) {
+	for _, c := range chosen() {
 		t.Run(c.backend, func(t *testing.T) {
+			t.Parallel()
+			c.install(t)
+		})
+	}
+}
+
+func TestAgents(t *testing.T) {
+	late := timeIsUp(t)
+	for _, c := range chosen() {
+		t.Run(c.backend, func(t *testing.T) {
+			if late() {
+				t.Log("NOT RUN: the time is up")
+				return
+			}
 			r := newRig(t, c)
 			for _, s := range []struct {
 				name string
@@ -39,21 +81,29 @@ func TestAgents(t *testing.T) {
 				{"a prompt is answered on both fronts", true, prompted},
 				{"an allowed command runs", true, allowed},
 				{"a denied command does not", true, denied},
-				{"a write shows its diff", !c.noDiff, written},
+				{"a write shows its diff", true, written},
 				{"an interrupt ends a stream", true, interrupted},
 				{"an interrupt ends a running command", true, killed},
 				{"a message waits for the turn, or steers it", true, queued},
 				{"a conversation goes on in a new process", true, resumed},
 				{"a fork leaves the conversation as it is", !c.noFork, forked},
-				{"a model's error is told once", true, failed},
-				{"reasoning comes apart from the answer", !c.noReasoning, reasoned},
-				{"a picture reaches the model", !c.noImages, pictured},
-				{"tokens are counted", !c.noUsage, counted},
+				{"a model's errors are told once, as what they are", true, failed},
+				{"reasoning comes apart from the answer", true, reasoned},
+				{"a picture reaches the model", true, pictured},
+				{"tokens are counted", true, counted},
 				{"two chats run at once", true, together},
-				{"a client's tool is called and answered", !c.noMCP, served},
+				{"a client's tool is called and answered", true, served},
 			} {
 				if s.able {
-					t.Run(s.name, func(t *testing.T) { s.run(t, r) })
+					t.Run(s.name, func(t *testing.T) {
+						if late() {
+							t.Log("NOT RUN: the time is up")
+							return
+						}
+						begun := time.Now()
+						s.run(t, r)
+						t.Logf("it took %v", time.Since(begun).Round(100*time.Millisecond))
+					})
 				}
 			}
 		})
@@ -114,17 +164,16 @@ func written(t *testing.T, r *rig) {
 	}
 }
 
+// endless is an answer that outlasts every wait.
+const endless = "slow 100000 20"
+
 func interrupted(t *testing.T, r *rig) {
 	k := r.talk(t)
-	k.prompt("slow 5000 20", nil)
+	k.prompt(endless, nil)
 	k.until("text", func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" })
-	begun := time.Now()
 	r.call(t, "session.interrupt", object{"sessionId": k.id})
 	if _, end := k.ended(); end.Status != event.TurnCancelled {
 		t.Errorf("ended %s", encode(end))
-	}
-	if d := time.Since(begun); d > 10*time.Second {
-		t.Errorf("it took %v", d)
 	}
 	k.play("say 2 words")
 }
@@ -144,7 +193,6 @@ func killed(t *testing.T, r *rig) {
 		}
 	}
 	defer os.Remove(path)
-	begun := time.Now()
 	r.call(t, "session.interrupt", object{"sessionId": k.id})
 	for _, p := range pids {
 		pid, err := strconv.Atoi(p)
@@ -156,9 +204,6 @@ func killed(t *testing.T, r *rig) {
 				t.Fatalf("process %d still runs", pid)
 			}
 		}
-	}
-	if d := time.Since(begun); d > 8*time.Second { // 5.5 s and a busy machine
-		t.Errorf("the command ran on for %v", d)
 	}
 	if _, end := k.ended(); end.Status != event.TurnCancelled {
 		t.Errorf("ended %s", encode(end))
@@ -183,10 +228,17 @@ func queued(t *testing.T, r *rig) {
 	k.ended()
 }
 
-// asks are the requests that the model got for a step.
+// asks are the requests that the model got for a step, without those that
+// agents make beside the conversation, which offer no tools.
 func (r *rig) asks(t *testing.T, step string) (seen []stub.Seen) {
 	t.Helper()
-	resp, err := http.Get(r.model.URL + "/_log")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", r.model.URL+"/_log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +247,7 @@ func (r *rig) asks(t *testing.T, step string) (seen []stub.Seen) {
 	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(s stub.Seen) bool { return s.Step != step })
+	return slices.DeleteFunc(all, func(s stub.Seen) bool { return s.Step != step || len(s.Tools) == 0 })
 }
 
 func resumed(t *testing.T, r *rig) {
@@ -212,7 +264,7 @@ func resumed(t *testing.T, r *rig) {
 func forked(t *testing.T, r *rig) {
 	k := r.talk(t)
 	k.play("text: the common past")
-	fork := &talk{rig: r, t: t, id: r.fork(t, k.id)}
+	fork := r.other(t, r.fork(t, k.id))
 	fork.prompt("say 9 words", nil)
 	fork.until("turn after the past ones", func(e *event.Event) bool {
 		b, ok := e.Body.(*event.TurnStarted)
@@ -226,16 +278,6 @@ func forked(t *testing.T, r *rig) {
 	if len(common) == 0 || len(forked) == 0 || len(first) == 0 || forked[0].Messages <= common[0].Messages || first[0].Messages != forked[0].Messages {
 		t.Errorf("the model was sent %s, in the fork %s and in the first %s", encode(common), encode(forked), encode(first))
 	}
-}
-
-func failed(t *testing.T, r *rig) {
-	k := r.talk(t)
-	k.prompt("fail 400", nil)
-	seen, end := k.ended()
-	if end.Status != event.TurnFailed || end.Error == nil || !strings.Contains(end.Error.Message, "400") {
-		t.Errorf("ended %s: %q", encode(end), text(seen))
-	}
-	k.play("say 2 words")
 }
 
 func reasoned(t *testing.T, r *rig) {
@@ -268,33 +310,40 @@ func pictured(t *testing.T, r *rig) {
 func counted(t *testing.T, r *rig) {
 	k := r.talk(t)
 	k.prompt("usage 1234 56", nil)
-	_, end := k.ended()
+	seen, end := k.ended()
+	if r.cli.noUsage { // then it says how full the context is
+		if told := bodies[*event.ContextReported](seen); len(told) == 0 || told[0].Used < 1234+56 {
+			t.Errorf("the context is told as %s", encode(told))
+		}
+		return
+	}
 	if end.Usage.Input < 1234 || end.Usage.Output < 56 {
 		t.Errorf("usage %s", encode(end.Usage))
 	}
 }
 
+// together plays a turn in one chat while one in the other goes on.
 func together(t *testing.T, r *rig) {
-	a, b := r.talk(t), r.talk(t)
-	a.prompt("slow 150 20", nil)
-	b.prompt("slow 150 20", nil)
-	started := func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" }
-	a.until("text of the first", started)
-	b.until("text of the second", started)
-	_, first := a.ended()
-	_, second := b.ended()
-	if first.Status != event.TurnComplete || second.Status != event.TurnComplete {
-		t.Errorf("ended %s and %s", encode(first), encode(second))
+	a, b := r.talk(t), r.other(t, r.open(t))
+	a.prompt(endless, nil)
+	a.until("text of the first", func(e *event.Event) bool { d, ok := e.Body.(*event.PartDelta); return ok && d.Text != "" })
+	b.play("say 3 words")
+	r.call(t, "session.interrupt", object{"sessionId": a.id})
+	if _, end := a.ended(); end.Status != event.TurnCancelled {
+		t.Errorf("the first had ended %s", encode(end))
 	}
 }
 
 // served has the model call a tool of a client's, through the agent's own MCP
 // client. What the agent calls it is read off what it declares to the model.
 func served(t *testing.T, r *rig) {
-	asked := make(chan string, 10)
+	var mu sync.Mutex
+	var asked []string
 	c := r.client(t, func(name string, args json.RawMessage) string {
-		asked <- name + " " + string(args)
-		return "the answer is forty-two"
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, name+" "+string(args))
+		return "forty-two"
 	})
 	c.call("tool.register", object{"tools": []any{object{"name": "lookup", "description": "looks things up", "permission": "read",
 		"inputSchema": object{"type": "object", "properties": object{"q": object{"type": "string"}}}}}})
@@ -302,17 +351,8 @@ func served(t *testing.T, r *rig) {
 	if err := json.Unmarshal(c.call("session.create", object{"workdir": r.place.Work, "provider": r.cli.backend}), &s); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			if _, err := c.read(); err != nil {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() { _ = c.ws.Close(); <-done })
-	k := &talk{rig: r, t: t, id: s.SessionID}
+	c.serve()
+	k := r.other(t, s.SessionID)
 	k.play("say 3 words")
 	name, find := r.cli.found, r.cli.search
 	for _, request := range r.asks(t, "say 3 words") {
@@ -326,13 +366,14 @@ func served(t *testing.T, r *rig) {
 		t.Fatalf("the model was offered %s", encode(r.asks(t, "say 3 words")))
 	}
 	seen := k.play(find + "\ntool: " + name + ` {"q":"life"}`)
-	if got := text(seen); !strings.Contains(got, "the answer is forty-two") {
+	if got := text(seen); !strings.Contains(got, "forty-two") {
 		t.Errorf("%s: the model was told %q", name, got)
 	}
-	close(asked)
-	if got := <-asked; got != `lookup {"q":"life"}` || len(asked) > 0 {
-		t.Errorf("%s: the client was asked %q, and %d times more", name, got, len(asked))
+	mu.Lock()
+	if !slices.Equal(asked, []string{`lookup {"q":"life"}`}) {
+		t.Errorf("%s: the client was asked %q", name, asked)
 	}
+	mu.Unlock()
 	var tools []event.Tool
 	for _, p := range bodies[*event.PartStarted](seen) {
 		if p.Part.Tool != nil && p.Part.Tool.Server != "" {

@@ -28,7 +28,8 @@ import (
 )
 
 // patience is how long a real agent may take for one thing on a busy machine.
-const patience = 2 * time.Minute
+// Nothing waits longer, so that what hangs is told.
+const patience = 4 * time.Minute
 
 // program is the gateway under test.
 var program *wiretest.Binary
@@ -57,6 +58,7 @@ type rig struct {
 	place   wiretest.Place
 	at      wiretest.Endpoints
 	watched *watch
+	kept    *talk // the chat of the scenarios
 }
 
 func newRig(t *testing.T, c *cli) *rig {
@@ -149,13 +151,12 @@ func (r *rig) call(t *testing.T, method string, params any) json.RawMessage {
 
 func (r *rig) tryCall(t *testing.T, method string, params any) (json.RawMessage, error) {
 	t.Helper()
-	return r.run(t, "call", "snowpea", method, encode(params))
+	return r.run(t.Context(), "call", "snowpea", method, encode(params))
 }
 
 // run runs a command of the program.
-func (r *rig) run(t *testing.T, args ...string) ([]byte, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func (r *rig) run(ctx context.Context, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program.Path(), append(args, "--home", r.place.Home)...)
 	var out, errs bytes.Buffer
@@ -184,9 +185,36 @@ type talk struct {
 	seq uint64
 }
 
+// talk returns the chat that the scenarios share, since to start an agent for
+// each costs some of them many seconds. One that failed leaves it to nobody.
 func (r *rig) talk(t *testing.T) *talk {
 	t.Helper()
-	return &talk{rig: r, t: t, id: r.open(t)}
+	k := r.kept
+	if k == nil {
+		k = &talk{rig: r, id: r.open(t)}
+		r.kept = k
+	}
+	k.t = t
+	t.Cleanup(func() {
+		if t.Failed() && r.kept == k {
+			r.kept = nil
+			k.close(t)
+		}
+	})
+	return k
+}
+
+// other follows another session, which is closed in the end.
+func (r *rig) other(t *testing.T, session string) *talk {
+	k := &talk{rig: r, t: t, id: session}
+	t.Cleanup(func() { k.close(t) })
+	return k
+}
+
+func (k *talk) close(t *testing.T) {
+	if _, err := k.run(context.Background(), "call", "snowpea", "session.close", encode(object{"sessionId": k.id})); err != nil {
+		t.Logf("close the session: %v", err)
+	}
 }
 
 func (k *talk) prompt(text string, more object) {

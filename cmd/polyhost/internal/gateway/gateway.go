@@ -222,6 +222,7 @@ func (g *gateway) serve() (endpoints.Endpoints, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.stopRun = cancel
+	g.runs.Go(func() { g.watchStore(ctx) })
 	for _, s := range g.services {
 		for _, l := range s.front.Listeners() {
 			srv := listen.Serve(s.sockets[l.Name], l.Handler, g.log.With("front", s.name))
@@ -244,6 +245,18 @@ func (g *gateway) serve() (endpoints.Endpoints, error) {
 		}
 	}
 	return e, nil
+}
+
+// watchStore ends a gateway that can store nothing any more until it is started
+// again. One that may recover, as from a full disk, goes on.
+func (g *gateway) watchStore(ctx context.Context) {
+	select {
+	case <-g.store.Broken():
+		err := fmt.Errorf("%w: start the gateway again", g.store.Health(ctx))
+		g.log.Error("The gateway can store nothing more", "home", g.o.Home, "err", err)
+		g.fail(err)
+	case <-ctx.Done():
+	}
 }
 
 // open makes a front and tells it where it listens.
