@@ -27,11 +27,12 @@ type conn struct {
 	log    *slog.Logger
 	number uint64 // grows with each connection
 
-	mu      sync.Mutex
-	client  *client // nil before the handshake
-	closed  bool
-	subs    map[string]held
-	spelled map[id.ID]string // sessions it calls by another name than usual
+	mu       sync.Mutex
+	client   *client // nil before the handshake
+	closed   bool
+	subs     map[string]held
+	spelled  map[id.ID]string // sessions it calls by another name than usual
+	settings values           // its own of the root's; replaced, never written to
 
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
 }
@@ -194,13 +195,16 @@ func (c *conn) tooSlow() {
 // under the journal's lock. When it does not fit, a feeder takes over from there.
 func (c *conn) offer(pos uint64, f outbox.Frame) {
 	j := c.front.journal
-	if _, fed := j.behind[c]; fed {
+	if l := j.behind[c]; l != nil {
+		if l.bytes += len(f); l.bytes > j.queue-j.room {
+			c.tooSlow()
+		}
 		return
 	}
-	if err := c.ws.Outbox().Push(f); !errors.Is(err, outbox.ErrFull) {
+	if err := c.ws.Outbox().PushBelow(f, j.room); !errors.Is(err, outbox.ErrFull) {
 		return
 	}
-	j.fallBack(c, pos)
+	j.fallBack(c, pos).bytes = len(f)
 	c.feeding.Add(1)
 	go c.feed(pos)
 }
@@ -208,7 +212,7 @@ func (c *conn) offer(pos uint64, f outbox.Frame) {
 // feed brings a connection that fell behind up to date at its own pace.
 func (c *conn) feed(pos uint64) {
 	defer c.feeding.Done()
-	for mark := outboxLimit / 2; ; {
+	for mark := c.front.journal.roomFor() / 2; ; {
 		if c.ws.Outbox().WaitBelow(c.front.ctx, mark) != nil {
 			return
 		}
@@ -236,7 +240,7 @@ func (c *conn) drain(pos uint64) (next uint64, done bool) {
 		if f == nil {
 			return pos, true
 		}
-		if err := c.ws.Outbox().Push(f); errors.Is(err, outbox.ErrFull) {
+		if err := c.ws.Outbox().PushBelow(f, c.front.journal.roomFor()); errors.Is(err, outbox.ErrFull) {
 			return at, false
 		} else if err != nil {
 			return pos, true

@@ -227,7 +227,7 @@ func TestHostileMessages(t *testing.T) {
 		{sess, "no setting", object{"type": "session/configChanged", "config": object{"colour": "red"}}},
 		{sess, "must name", object{"type": "session/configChanged", "config": object{}, "replace": true}},
 		{sess, "no value", object{"type": "session/configChanged", "config": object{"mode": "wild"}}},
-		{rootURI, "no setting", object{"type": "root/configChanged", "config": object{"defaultShell": "/bin/sh"}}},
+		{rootURI, "no such setting", object{"type": "root/configChanged", "config": object{"colour": "red"}}},
 	} {
 		env := p.echo(p.dispatch(c.uri, c.action))
 		reason, _ := env["rejectionReason"].(string)

@@ -167,7 +167,7 @@ func (a *action) do(ctx context.Context, typ string) error {
 	}
 	if a.uri == rootURI {
 		if typ == "root/configChanged" {
-			return a.configureRoot()
+			return a.configureRoot(ctx)
 		}
 		return refusal("this host does not take " + clip(typ) + " on that channel")
 	}
@@ -196,26 +196,6 @@ func (a *action) do(ctx context.Context, typ string) error {
 		return refusal(typ + " does not belong on that channel")
 	}
 	return refusal("this host knows no action " + clip(typ))
-}
-
-// configureRoot refuses every key by name: this host declares none.
-func (a *action) configureRoot() error {
-	var p struct {
-		Config map[string]json.RawMessage `json:"config" jsonx:"required"`
-	}
-	if err := decode(a.raw, &p, "action"); err != nil {
-		return err
-	}
-	if len(p.Config) == 0 {
-		return errUnchanged
-	}
-	text := "this host has no setting"
-	for k := range p.Config {
-		if len(text) < 300 {
-			text += " " + clip(k)
-		}
-	}
-	return refusal(text)
 }
 
 // look gives the session as clients have it, and the chat, under the

@@ -163,7 +163,7 @@ func (c *conn) createTerminal(ctx context.Context, r *jsonrpc.Request) (any, err
 	if err := r.Decode(&p); err != nil {
 		return nil, err
 	}
-	o := terminal.Open{ID: id.New(), Title: strings.TrimSpace(p.Name), Cols: terminal.DefaultCols, Rows: terminal.DefaultRows}
+	o := terminal.Open{ID: id.New(), Shell: c.shell(), Title: strings.TrimSpace(p.Name), Cols: terminal.DefaultCols, Rows: terminal.DefaultRows}
 	if p.Cols != nil {
 		o.Cols = *p.Cols
 	}

@@ -38,6 +38,7 @@ type Front struct {
 	services  []service
 	terminals *terminals
 	marks     chan uint64 // sequence numbers to reserve
+	settings  settings
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc
@@ -87,6 +88,9 @@ func New(d shared.Deps) (shared.Front, error) {
 		default: // one is on its way; the next number asks again
 		}
 	})
+	if err := f.loadSettings(f.ctx); err != nil {
+		return nil, fmt.Errorf("ahp: %w", err)
+	}
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
 	f.watches = newWatches(f)

@@ -454,3 +454,20 @@ func bare(v any) any {
 	}
 	return v
 }
+
+// deaf connects a client that watches a channel and reads nothing more.
+func (g *gateway) deaf(clientID, uri string) *websocket.Conn {
+	g.t.Helper()
+	ws, _, err := websocket.DefaultDialer.Dial(g.url(), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := ws.WriteJSON(object{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": object{"channel": rootURI,
+		"protocolVersions": []string{"0.9.0"}, "clientId": clientID, "initialSubscriptions": []string{uri}}}); err != nil {
+		g.t.Fatal(err)
+	}
+	if _, _, err := ws.ReadMessage(); err != nil {
+		g.t.Fatal(err)
+	}
+	return ws
+}

@@ -29,12 +29,18 @@ type journal struct {
 	evicted uint64         // seq of the newest action that is kept no more
 	behind  map[*conn]*lag // who is held or fed from the ring
 	again   *time.Timer    // evicts when nothing happens; nil unless more is kept than usual
+	// past bounds what is kept for clients that come back, queue what may wait
+	// for one client, room the part of it that waits in its own queue; in bytes.
+	past, queue, room int
 }
 
 // lag is where a connection that is behind goes on.
 type lag struct {
 	pos      uint64
 	progress fanout.Progress
+	bytes    int    // that wait for it in the ring
+	taken    uint64 // the position that was handed out last
+	size     int    // and the size of its frame, until it is in the connection's queue
 }
 
 // entry is one frame: an action, or a notification, which is never replayed.
@@ -66,7 +72,21 @@ type sub struct {
 
 func newJournal(seq uint64, reserve func(uint64)) *journal {
 	return &journal{seq: seq, mark: seq + seqBlock, asked: seq + seqBlock, evicted: seq, reserve: reserve,
-		ring: make([]entry, journalFrames), behind: map[*conn]*lag{}}
+		ring: make([]entry, journalFrames), behind: map[*conn]*lag{}, past: journalBytes, queue: queueBytes,
+		room: min(outboxLimit, queueBytes/roomShare)}
+}
+
+// bound changes the bounds in bytes; they hold from the next frame on.
+func (j *journal) bound(replay, queue int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.past, j.queue, j.room = replay, queue, min(outboxLimit, queue/roomShare)
+}
+
+func (j *journal) roomFor() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.room
 }
 
 // open makes a channel whose history begins now.
@@ -232,11 +252,11 @@ func (j *journal) add(e entry) {
 // room, and cuts those who needed it.
 func (j *journal) evict(room int) {
 	needed, known, first := uint64(0), false, j.first
-	for kept := int(j.next - j.first); kept > 0 && (kept+room > journalFrames || j.bytes > journalBytes); kept = int(j.next - j.first) {
+	for kept := int(j.next - j.first); kept > 0 && (kept+room > journalFrames || j.bytes > j.past); kept = int(j.next - j.first) {
 		if !known {
 			needed, known = j.needed(), true
 		}
-		if needed <= j.first && j.bytes+j.bytes/8+kept*entryCost <= journalBehind {
+		if needed <= j.first && j.bytes+j.bytes/8+kept*entryCost <= max(journalBehind, j.past) {
 			j.evictLater()
 			break
 		}
@@ -291,8 +311,10 @@ func (j *journal) keep(e entry) {
 }
 
 // fallBack notes that a connection is fed from a position on.
-func (j *journal) fallBack(c *conn, pos uint64) {
-	j.behind[c] = &lag{pos, fanout.NewProgress(j.next, j.total)}
+func (j *journal) fallBack(c *conn, pos uint64) *lag {
+	l := &lag{pos: pos, progress: fanout.NewProgress(j.next, j.total)}
+	j.behind[c] = l
+	return l
 }
 
 // resize moves the ring; its length is a power of two.
@@ -309,7 +331,7 @@ func (j *journal) resize(n int) {
 func (j *journal) needed() uint64 {
 	least := j.next
 	for c, at := range j.behind {
-		if at.pos < least && !at.progress.Stalled(c.ws.Outbox().Taken(), j.next, j.total, fanout.Retain{Frames: journalFrames, Bytes: journalBytes}) {
+		if at.pos < least && !at.progress.Stalled(c.ws.Outbox().Taken(), j.next, j.total, fanout.Retain{Frames: journalFrames, Bytes: j.past}) {
 			least = at.pos
 		}
 	}
@@ -419,10 +441,14 @@ func (j *journal) pending(c *conn, pos uint64) (f outbox.Frame, at uint64, ok bo
 	if lag == nil { // it ended
 		return nil, pos, true
 	}
+	if lag.size > 0 && pos > lag.taken {
+		lag.bytes, lag.size = max(0, lag.bytes-lag.size), 0
+	}
 	lag.pos = pos
 	for ; pos < j.next; pos++ {
 		e := &j.ring[pos&uint64(len(j.ring)-1)]
 		if e.only == c {
+			lag.taken, lag.size = pos, len(e.frame)
 			return e.frame, pos, true
 		}
 		if _, other := e.except[c]; other || e.only != nil {
@@ -430,6 +456,7 @@ func (j *journal) pending(c *conn, pos uint64) (f outbox.Frame, at uint64, ok bo
 		}
 		for _, s := range e.ch.subs {
 			if s.conn == c && s.from <= pos {
+				lag.taken, lag.size = pos, len(e.frame)
 				return e.frame, pos, true
 			}
 		}

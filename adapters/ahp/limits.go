@@ -12,8 +12,14 @@ const (
 	// messageLimit is the largest message after it, in bytes: a prompt with
 	// an attachment in base64.
 	messageLimit = 32 << 20
-	// outboxLimit is what may wait for one client, in bytes.
+	// outboxLimit is what may wait in the queue of one client, answers included,
+	// in bytes.
 	outboxLimit = outbox.DefaultLimit
+	// queueBytes is how much of what the host says may wait for one client, in
+	// bytes, until a client sets clientQueueBytes: as much as the journal keeps for
+	// any. One part in roomShare waits in its own queue, the rest in the journal.
+	queueBytes = journalBehind
+	roomShare  = 4
 	// maxInFlight is how many requests of one connection run at once: an
 	// editor that opens a project subscribes to all its sessions in one go.
 	maxInFlight = 256
@@ -21,7 +27,8 @@ const (
 	handshakeWithin = 30 * time.Second
 
 	// journalFrames and journalBytes bound what is kept for replay: the
-	// newest actions of the whole host.
+	// newest actions of the whole host. A client may set replayBytes instead of
+	// the second.
 	journalFrames = 16384 // a power of two
 	journalBytes  = 16 << 20
 	// journalBehind is what it may grow to, in bytes of memory, while a connection
@@ -29,6 +36,17 @@ const (
 	// charged for each frame: its slot in the ring, which is at most half empty.
 	journalBehind = 64 << 20
 	entryCost     = 128
+	// leastBytes and mostBytes are what clients may set clientQueueBytes and
+	// replayBytes to.
+	leastBytes = 1 << 20
+	mostBytes  = 256 << 20
+	// maxSetting is the longest value of one of the root's settings, and
+	// maxSettings of all that are kept, in bytes.
+	maxSetting  = 256 << 10
+	maxSettings = 1 << 20
+	// maxRefusal is the longest reason of a refused push of settings, in bytes.
+	maxRefusal = 512
+
 	// seqBlock is how many sequence numbers are reserved on disk at once, so
 	// that numbers never go back when the gateway starts again.
 	seqBlock = 1 << 20

@@ -160,7 +160,7 @@ func (c *conn) takeAll(ctx context.Context, j *joining, uris []string) []snapsho
 			continue
 		}
 		seen[uri] = true
-		t, err := c.front.take(ctx, uri, snapshotTurns)
+		t, err := c.take(ctx, uri, snapshotTurns)
 		if err != nil {
 			c.log.Debug("A channel could not be subscribed", "channel", uri, "err", err)
 			continue
@@ -170,6 +170,16 @@ func (c *conn) takeAll(ctx context.Context, j *joining, uris []string) []snapsho
 		j.add(t)
 	}
 	return snaps
+}
+
+// take makes a snapshot as this connection has the channel.
+func (c *conn) take(ctx context.Context, uri string, turns int) (taken, error) {
+	t, err := c.front.take(ctx, uri, turns)
+	if root, ok := t.State.(rootState); ok {
+		root.Config = c.configFor(root.Config)
+		t.State = root
+	}
+	return t, err
 }
 
 func (c *conn) noteSpelling(t taken, uri string) {
@@ -324,7 +334,7 @@ func (c *conn) subscribe(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.front.take(ctx, p.Channel, turns)
+	t, err := c.take(ctx, p.Channel, turns)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,15 @@ type rootChannel struct {
 
 	mu   sync.Mutex // held while something is said, so that snapshots agree
 	rows map[id.ID]sessionRow
+	// settings are replaced, never written to.
+	settings values
 }
 
 // newRoot begins to watch, before the front has clients: they would not hear
 // of the sessions that were made until it did.
 func newRoot(f *Front) *rootChannel {
-	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{}}
+	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{},
+		settings: f.settings.values}
 	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
 		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
 	}
@@ -37,7 +40,8 @@ func (r *rootChannel) take() taken {
 	defer r.mu.Unlock()
 	t := taken{ch: r.ch, held: held{ch: r.ch}}
 	t.Resource = rootURI
-	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: r.front.terminals.infos()}
+	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: r.front.terminals.infos(),
+		Config: rootConfig{declared, r.settings}}
 	t.FromSeq, t.pos = r.front.journal.now()
 	return t
 }
@@ -75,6 +79,14 @@ func (r *rootChannel) terminalsChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.say(map[string]any{"type": "root/terminalsChanged", "terminals": r.front.terminals.infos()})
+}
+
+// settingsChanged tells what was pushed of the settings that all share.
+func (r *rootChannel) settingsChanged(now values, action settingsAction, o *origin) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settings = now
+	r.front.journal.publish(r.ch, r.ch.action(encode(action)), o)
 }
 
 func (r *rootChannel) say(action any) {

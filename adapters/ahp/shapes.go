@@ -9,6 +9,7 @@ type rootState struct {
 	Agents         []agentInfo    `json:"agents"`
 	ActiveSessions int            `json:"activeSessions"`
 	Terminals      []terminalInfo `json:"terminals"`
+	Config         rootConfig     `json:"config"`
 }
 
 type agentInfo struct {
