@@ -35,10 +35,11 @@ type Front struct {
 	files   *files.Files
 	watches *watchService
 	// services serve the other channels.
-	services  []service
-	terminals *terminals
-	marks     chan uint64 // sequence numbers to reserve
-	settings  settings
+	services    []service
+	terminals   *terminals
+	annotations *annotations
+	marks       chan uint64 // sequence numbers to reserve
+	settings    settings
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc
@@ -94,7 +95,10 @@ func New(d shared.Deps) (shared.Front, error) {
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
 	f.watches = newWatches(f)
-	f.services = []service{f.terminals, f.watches}
+	if f.annotations, err = newAnnotations(f.ctx, f); err != nil {
+		return nil, fmt.Errorf("ahp: %w", err)
+	}
+	f.services = []service{f.terminals, f.watches, f.annotations}
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
 }

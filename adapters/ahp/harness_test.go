@@ -425,6 +425,9 @@ func show(v any) string { b, _ := json.Marshal(v); return string(b) }
 func plain(v any) any {
 	o := bare(v).(object)
 	delete(o, "_meta")
+	if _, session := o["chats"]; session {
+		delete(o, "annotations") // how many there are
+	}
 	if _, chat := o["turns"]; chat {
 		delete(o, "title")
 		return o

@@ -44,6 +44,10 @@ const (
 	// maxSettings of all that are kept, in bytes.
 	maxSetting  = 256 << 10
 	maxSettings = 1 << 20
+	// maxAnnotations bounds the annotations of one session, in bytes, and
+	// annotationsPage is how many sessions' are read at once at the start.
+	maxAnnotations  = 1 << 20
+	annotationsPage = 64
 	// maxRefusal is the longest reason of a refused push of settings, in bytes.
 	maxRefusal = 512
 

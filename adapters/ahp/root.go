@@ -97,6 +97,10 @@ func (r *rootChannel) changed(c *host.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, known := r.rows[c.Session]
+	if c.Kind == host.Removed {
+		gone := c.Session
+		r.front.wg.Go(func() { r.front.annotations.removed(r.front.ctx, gone) })
+	}
 	before := len(r.rows)
 	switch {
 	case c.Kind == host.Removed && !known:

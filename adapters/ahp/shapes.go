@@ -77,7 +77,14 @@ type sessionState struct {
 	DefaultChat        string             `json:"defaultChat"`
 	Config             configState        `json:"config"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
+	Annotations        annotationsSummary `json:"annotations"`
 	Meta               map[string]ownerID `json:"_meta,omitempty"`
+}
+
+type annotationsSummary struct {
+	Resource        string `json:"resource"`
+	AnnotationCount int    `json:"annotationCount"`
+	EntryCount      int    `json:"entryCount"`
 }
 
 // ownerID is who a session belongs to, under the host's own key of _meta.

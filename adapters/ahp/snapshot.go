@@ -92,7 +92,7 @@ func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), WorkingDirectories: dirURIs(info.Dirs),
 		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
-		Config: l.front.configOf(info), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
+		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
 	}

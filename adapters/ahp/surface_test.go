@@ -59,6 +59,10 @@ func surfaceTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, on)
 	}
+	for _, name := range slices.Sorted(maps.Keys(noteActions)) {
+		fmt.Fprintf(&b, "| `%s` | a session's annotations |\n", name)
+	}
+	b.WriteString("| `root/configChanged` | the root |\n")
 	for _, name := range slices.Sorted(maps.Keys(terminalActions)) {
 		fmt.Fprintf(&b, "| `%s` | a terminal |\n", name)
 	}
