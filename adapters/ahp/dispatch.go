@@ -102,7 +102,9 @@ var hostOnly = map[string]bool{
 	"chat/movableChanged": true, "chat/changesetsChanged": true, "chat/canvasesChanged": true,
 	"terminal/data": true, "terminal/cwdChanged": true, "terminal/exited": true, "terminal/commandDetectionAvailable": true,
 	"terminal/commandExecuted": true, "terminal/commandFinished": true,
-	"root/agentsChanged": true, "root/activeSessionsChanged": true, "root/terminalsChanged": true,
+	"automation/set": true, "automationRun/lifecycleChanged": true, "automationRun/sessionSet": true, "automationRun/sessionRemoved": true,
+	"automationRun/primarySessionChanged": true,
+	"root/agentsChanged":                  true, "root/activeSessionsChanged": true, "root/terminalsChanged": true,
 }
 
 // dispatch does what a client says it did. Its echo comes with the events that

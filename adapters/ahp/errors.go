@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/terminal"
@@ -53,6 +54,11 @@ var errorTable = []struct {
 	{files.ErrConflict, codeConflict, "", true},
 	{files.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{files.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
+	{automation.ErrNotFound, codeSessionNotFound, "no such automation", false},
+	{automation.ErrExists, codeAlreadyExists, "", true},
+	{automation.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
+	{automation.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
+	{automation.ErrOver, codeConflict, "", true},
 	{watch.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{watch.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
 	{watch.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},

@@ -38,6 +38,7 @@ type Front struct {
 	services    []service
 	terminals   *terminals
 	annotations *annotations
+	automations *automations
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -98,7 +99,9 @@ func New(d shared.Deps) (shared.Front, error) {
 	if f.annotations, err = newAnnotations(f.ctx, f); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
-	f.services = []service{f.terminals, f.watches, f.annotations}
+	f.automations = newAutomations(f, d.Automations)
+	f.services = []service{f.terminals, f.watches, f.annotations, f.automations}
+	d.Automations.Watch(f.automations.changed)
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
 }

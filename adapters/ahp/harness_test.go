@@ -20,6 +20,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/ahp/strict"
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/memstore"
@@ -67,7 +68,11 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if err := h.AgentsReady(ctx); err != nil {
 		g.t.Fatal(err)
 	}
-	f, err := New(shared.Deps{Host: h, Log: log, Home: g.home, Version: "test"})
+	set, err := automation.Open(ctx, h, h.KV("automation"), log)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	f, err := New(shared.Deps{Host: h, Automations: set, Log: log, Home: g.home, Version: "test"})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -78,6 +83,9 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	}
 	runCtx, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	runsCtx, endRuns := context.WithCancel(context.Background())
+	var runs sync.WaitGroup
+	runs.Go(func() { set.Run(runsCtx) })
 	wg.Go(func() {
 		if err := f.Run(runCtx); err != nil {
 			g.t.Error(err)
@@ -88,6 +96,8 @@ func (g *gateway) start(change ...func(*host.Options)) {
 		once.Do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
+			endRuns()
+			runs.Wait()
 			f.Drain(ctx)
 			end()
 			wg.Wait()

@@ -130,6 +130,10 @@ const (
 	// maxActiveClient bounds what a client says of itself in a session.
 	maxActiveClient = 1 << 20
 
+	// runsShown is how many runs the entry of an automation has, and by how many
+	// it grows when a client asks for more.
+	runsShown = 20
+
 	// terminalUnread is after how many bytes of a terminal's output it is
 	// looked whether anybody watches, and terminalUnwatched how long it goes on
 	// being said for those who may come back.

@@ -19,8 +19,6 @@ type method struct {
 	first        bool // may come before the handshake
 }
 
-const automationsURI = "ahp-automations://"
-
 // methods are all that a client may send.
 var methods map[string]method
 
@@ -62,9 +60,9 @@ func init() {
 		"resourceMove":                     {run: (*conn).moveResource, channel: rootURI},
 		"resourceCopy":                     {run: (*conn).copyResource, channel: rootURI},
 		"resourceRequest":                  {run: (*conn).requestResource, channel: rootURI},
-		"listAutomationTriggerDefinitions": {channel: rootURI},
-		"runAutomation":                    {channel: automationsURI},
-		"fetchAutomationRuns":              {channel: automationsURI},
+		"listAutomationTriggerDefinitions": {run: (*conn).listTriggers, channel: rootURI},
+		"runAutomation":                    {run: (*conn).runAutomation, channel: automationsURI},
+		"fetchAutomationRuns":              {run: (*conn).fetchRuns, channel: automationsURI},
 	}
 }
 
@@ -118,15 +116,16 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	snaps := c.takeAll(ctx, j, p.InitialSubscriptions)
 	seq, _ := c.front.journal.now()
 	return struct {
-		ProtocolVersion             string            `json:"protocolVersion"`
-		ServerSeq                   uint64            `json:"serverSeq"`
-		ServerInfo                  map[string]string `json:"serverInfo"`
-		Snapshots                   []snapshot        `json:"snapshots"`
-		DefaultDirectory            string            `json:"defaultDirectory,omitempty"`
-		CompletionTriggerCharacters []string          `json:"completionTriggerCharacters"`
-		TerminalCommandPrefix       string            `json:"terminalCommandPrefix"`
+		ProtocolVersion             string                 `json:"protocolVersion"`
+		ServerSeq                   uint64                 `json:"serverSeq"`
+		ServerInfo                  map[string]string      `json:"serverInfo"`
+		Snapshots                   []snapshot             `json:"snapshots"`
+		DefaultDirectory            string                 `json:"defaultDirectory,omitempty"`
+		CompletionTriggerCharacters []string               `json:"completionTriggerCharacters"`
+		TerminalCommandPrefix       string                 `json:"terminalCommandPrefix"`
+		Automations                 automationCapabilities `json:"automations"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix}, nil
+		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, automationsOffered()}, nil
 }
 
 func (f *Front) defaultDirectory() string {

@@ -70,6 +70,7 @@ type sessionState struct {
 	Title              string             `json:"title"`
 	Status             uint32             `json:"status"`
 	Activity           string             `json:"activity,omitempty"`
+	Origin             *sessionOrigin     `json:"origin,omitempty"`
 	WorkingDirectories []string           `json:"workingDirectories,omitempty"`
 	Lifecycle          string             `json:"lifecycle"`
 	ActiveClients      []json.RawMessage  `json:"activeClients"`
@@ -364,15 +365,16 @@ type toolSchema struct {
 
 // sessionRow is a session in the list.
 type sessionRow struct {
-	Resource           string    `json:"resource"`
-	Provider           string    `json:"provider"`
-	Title              string    `json:"title"`
-	Status             uint32    `json:"status"`
-	CreatedAt          string    `json:"createdAt"`
-	ModifiedAt         string    `json:"modifiedAt"`
-	WorkingDirectories []string  `json:"workingDirectories,omitempty"`
-	Chats              []chatRow `json:"chats,omitempty"`
-	DefaultChat        string    `json:"defaultChat,omitempty"`
+	Resource           string         `json:"resource"`
+	Provider           string         `json:"provider"`
+	Title              string         `json:"title"`
+	Status             uint32         `json:"status"`
+	Origin             *sessionOrigin `json:"origin,omitempty"`
+	CreatedAt          string         `json:"createdAt"`
+	ModifiedAt         string         `json:"modifiedAt"`
+	WorkingDirectories []string       `json:"workingDirectories,omitempty"`
+	Chats              []chatRow      `json:"chats,omitempty"`
+	DefaultChat        string         `json:"defaultChat,omitempty"`
 }
 
 type chatRow struct {

@@ -90,7 +90,7 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 
 func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
-	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), WorkingDirectories: dirURIs(info.Dirs),
+	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
 	if c := l.st.DefaultChat(); c != nil {
@@ -134,7 +134,7 @@ func row(sum *host.Summary, uri string) sessionRow {
 	info := &sum.Info
 	sp := speller{uri}
 	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
-		CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
+		Origin: sessionOriginOf(info), CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
 		DefaultChat: sp.chat(sum.Default, sum.Default, nil)}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]

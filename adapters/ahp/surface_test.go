@@ -66,5 +66,11 @@ func surfaceTable() string {
 	for _, name := range slices.Sorted(maps.Keys(terminalActions)) {
 		fmt.Fprintf(&b, "| `%s` | a terminal |\n", name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(automationActions)) {
+		fmt.Fprintf(&b, "| `%s` | the automations |\n", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(runActions)) {
+		fmt.Fprintf(&b, "| `%s` | a run of an automation |\n", name)
+	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/transports/guard"
 )
@@ -15,7 +16,9 @@ import (
 // Deps is what every front is given.
 type Deps struct {
 	Host *host.Host
-	Log  *slog.Logger
+	// Automations are the prompts that run by themselves.
+	Automations *automation.Set
+	Log         *slog.Logger
 	// Home is the gateway's directory, mode 0700.
 	Home string
 	// Version is the gateway's, Instance the id of this process.

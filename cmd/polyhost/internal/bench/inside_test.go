@@ -21,6 +21,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/snowpea"
 	"github.com/polyhost/polyhost/adapters/zidane"
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/store/boltstore"
 	"github.com/polyhost/polyhost/transports/listen"
@@ -44,6 +45,10 @@ func inside(t testing.TB, name string) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	set, err := automation.Open(context.Background(), h, h.KV("automation"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := &gateway{b: t, agent: "demo", pid: os.Getpid(), at: wiretest.Endpoints{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var (
@@ -56,7 +61,7 @@ func inside(t testing.TB, name string) *gateway {
 		if which != name && which != "cognitio" {
 			continue
 		}
-		f, err := open(front.Deps{Host: h, Log: log, Home: filepath.Join(dir, "home"), Version: "test", Instance: "test", Shutdown: func() {}})
+		f, err := open(front.Deps{Host: h, Automations: set, Log: log, Home: filepath.Join(dir, "home"), Version: "test", Instance: "test", Shutdown: func() {}})
 		if err != nil {
 			t.Fatal(err)
 		}

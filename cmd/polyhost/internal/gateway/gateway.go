@@ -21,6 +21,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/toolserver"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
+	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store/boltstore"
@@ -51,7 +52,10 @@ type gateway struct {
 	agents   []host.NamedBackend
 	host     *host.Host
 	services []*service
-	written  bool // endpoints.json
+	// automations run until stopAutomations, before the host closes.
+	automations     *automation.Set
+	stopAutomations func()
+	written         bool // endpoints.json
 
 	runs    sync.WaitGroup // the fronts' Run
 	stopRun context.CancelFunc
@@ -133,12 +137,28 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if err != nil {
 		return none, err
 	}
+	if err := g.openAutomations(ctx); err != nil {
+		return none, err
+	}
 	e, err := g.serve()
 	if err != nil {
 		return none, err
 	}
 	g.written = true
 	return e, endpoints.Write(g.o.Home, e)
+}
+
+// openAutomations lets the automations run. Clients may see them from then on.
+func (g *gateway) openAutomations(ctx context.Context) error {
+	var err error
+	if g.automations, err = automation.Open(ctx, g.host, g.host.KV("automation"), g.log.With("part", "automations")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); g.automations.Run(ctx) }()
+	g.stopAutomations = func() { cancel(); <-done }
+	return nil
 }
 
 // serveTools listens for the agents, on a port that only they are told.
@@ -261,7 +281,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
-	deps := front.Deps{Host: g.host, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
+	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
 		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})

@@ -23,6 +23,9 @@ func (g *gateway) stop() error {
 	if g.written {
 		try("remove endpoints.json", endpoints.Remove(g.o.Home))
 	}
+	if g.stopAutomations != nil { // first: a run that the stop cuts off is to say so, not that somebody cancelled it
+		g.stopAutomations()
+	}
 	if g.host != nil {
 		try("end the sessions", g.host.Close(ctx))
 	}
