@@ -94,6 +94,8 @@ var hostOnly = map[string]bool{
 	"session/serverToolsChanged": true, "session/inputNeededSet": true, "session/inputNeededRemoved": true,
 	"session/customizationsChanged": true, "session/customizationUpdated": true, "session/customizationRemoved": true,
 	"session/mcpServerStateChanged": true, "session/activityChanged": true, "session/changesetsChanged": true,
+	"changeset/statusChanged": true, "changeset/fileSet": true, "changeset/fileRemoved": true, "changeset/contentChanged": true,
+	"changeset/operationsChanged": true, "changeset/operationStatusChanged": true, "changeset/cleared": true,
 	"session/metaChanged": true,
 	"chat/delta":          true, "chat/reasoning": true, "chat/responsePart": true, "chat/usage": true,
 	"chat/toolCallStart": true, "chat/toolCallDelta": true, "chat/toolCallReady": true, "chat/toolCallAuthRequired": true,

@@ -29,6 +29,7 @@ type spot struct{ chat, turn id.ID }
 
 // editRef names one side of one edit of a call.
 type editRef struct {
+	git                       *gitRef // names a file in a commit instead
 	pending                   bool
 	session, chat, turn, part id.ID
 	index                     int
@@ -77,6 +78,9 @@ func parseEdit(uri string) (*editRef, bool) {
 
 // editOf finds the edit that a name means, and the text of its side.
 func (f *Front) editOf(ctx context.Context, uri string, ref *editRef) (name, text string, err error) {
+	if ref.git != nil {
+		return f.changesets.fileOf(ctx, uri, ref.git)
+	}
 	s, err := f.host.Session(ctx, ref.session)
 	if errors.Is(err, host.ErrNotFound) {
 		return "", "", nothingAt(uri)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/files"
+	"github.com/polyhost/polyhost/core/git"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/terminal"
 	"github.com/polyhost/polyhost/core/watch"
@@ -59,6 +60,13 @@ var errorTable = []struct {
 	{automation.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{automation.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
 	{automation.ErrOver, codeConflict, "", true},
+	{git.ErrNoRepository, codeNotFound, "", true},
+	{git.ErrNotFound, codeNotFound, "", true},
+	{git.ErrNoCommit, jsonrpc.CodeInvalidParams, "", true},
+	{git.ErrNothing, jsonrpc.CodeInvalidParams, "", true},
+	{git.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
+	{git.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
+	{git.ErrRefused, codeConflict, "", true},
 	{watch.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{watch.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
 	{watch.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},

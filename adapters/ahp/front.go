@@ -39,6 +39,7 @@ type Front struct {
 	terminals   *terminals
 	annotations *annotations
 	automations *automations
+	changesets  *changesets
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -100,7 +101,8 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.automations = newAutomations(f, d.Automations)
-	f.services = []service{f.terminals, f.watches, f.annotations, f.automations}
+	f.changesets = newChangesets(f)
+	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets}
 	d.Automations.Watch(f.automations.changed)
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil

@@ -134,6 +134,21 @@ const (
 	// it grows when a client asks for more.
 	runsShown = 20
 
+	// maxChangesets is how many changesets are followed at once.
+	maxChangesets = 256
+	// changesSettle is how long what may have changed files is gathered before
+	// a changeset is read again.
+	changesSettle = 150 * time.Millisecond
+	// changesUnwatched is how long after its last subscription a changeset is
+	// looked at for watchers.
+	changesUnwatched = time.Minute
+	// maxFileActions is how many actions of single files say a change before
+	// the whole list does.
+	maxFileActions = 100
+	// maxChangesetTurns is how many turns of a chat the changes of a session
+	// are gathered from, the newest.
+	maxChangesetTurns = 1000
+
 	// terminalUnread is after how many bytes of a terminal's output it is
 	// looked whether anybody watches, and terminalUnwatched how long it goes on
 	// being said for those who may come back.

@@ -33,9 +33,10 @@ type live struct {
 	asks  map[id.ID]*askView
 	chats map[id.ID]*chatView
 	// clients are the active clients of this front, in the order they came.
-	clients []activeClient
-	open    map[string]*stream
-	read    bool // the session's read mark as clients have it
+	clients    []activeClient
+	open       map[string]*stream
+	repository bool // the catalogue of changesets has one of git
+	read       bool // the session's read mark as clients have it
 	// Names that an event takes away with what they name.
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
@@ -92,6 +93,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	l := &live{front: f, id: sid, sess: s, st: s.State().Thaw(projectionLimits),
 		calls: map[id.ID]*callView{}, asks: map[id.ID]*askView{}, chats: map[id.ID]*chatView{},
 		open: map[string]*stream{}, expect: map[string][]expected{}, leaving: map[id.ID]string{}, steeringName: map[id.ID]string{}}
+	l.repository = inRepository(l.st.Info.Dirs)
 	l.read = !l.st.Info.Unread
 	for _, c := range l.st.Chats {
 		l.meet(c)

@@ -50,7 +50,7 @@ func init() {
 
 		"moveChat":                         {},
 		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
-		"invokeChangesetOperation":         {},
+		"invokeChangesetOperation":         {run: (*conn).invoke},
 		"resourceRead":                     {run: (*conn).readResource, channel: rootURI},
 		"resourceList":                     {run: (*conn).listResource, channel: rootURI},
 		"resourceResolve":                  {run: (*conn).resolveResource, channel: rootURI},

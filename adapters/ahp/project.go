@@ -128,6 +128,7 @@ func (l *live) after(e *event.Event) {
 		l.showCall(e, b.Part, time.Now())
 	case *event.ToolEnded:
 		l.toolEnded(e, b)
+		l.front.changesets.touched(l.id)
 	case *event.UsageReported:
 		if c := l.st.Chat(e.Chat); c != nil && c.Active != nil && c.Active.ID == e.Turn {
 			l.say(e.Chat, nil, func(*renderer) any {
@@ -191,6 +192,12 @@ func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 		end.Type, end.Part = "chat/error", &part
 	}
 	l.say(e.Chat, l.take("end:"+e.Turn.String()), func(*renderer) any { return end })
+	if now := inRepository(l.st.Info.Dirs); now != l.repository {
+		l.repository = now
+		l.say(id.Nil, nil, func(r *renderer) any {
+			return map[string]any{"type": "session/changesetsChanged", "changesets": catalogue(r.speller.session, now)}
+		})
+	}
 	for _, p := range t.Parts {
 		delete(l.calls, p.ID)
 		for _, s := range l.open {

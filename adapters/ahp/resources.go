@@ -20,7 +20,7 @@ import (
 type resource struct {
 	uri   string
 	path  string   // of a file of this machine
-	edit  *editRef // the text of an edit
+	edit  *editRef // the text of an edit, or of a file in a commit
 	owner *client  // a connected client that has it
 }
 
@@ -41,7 +41,9 @@ func (f *Front) locate(field, uri string) (resource, error) {
 		r.path = path
 		return r, nil
 	case strings.HasPrefix(scheme, ahpPrefix):
-		if r.edit, ok = parseEdit(uri); !ok {
+		if g := parseGit(uri); g != nil {
+			r.edit = &editRef{git: g, name: filepath.Base(g.path)}
+		} else if r.edit, ok = parseEdit(uri); !ok {
 			return r, nothingAt(uri)
 		}
 		return r, nil
@@ -90,7 +92,7 @@ func denied(format string, args ...any) *jsonrpc.Error {
 }
 
 // readOnly is what writes to the text of an edit get.
-func readOnly(uri string) *jsonrpc.Error { return denied("%.200s is the record of an edit", uri) }
+func readOnly(uri string) *jsonrpc.Error { return denied("%.200s is a record of what was", uri) }
 
 // The encodings of content on the wire.
 const (

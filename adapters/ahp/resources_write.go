@@ -55,7 +55,13 @@ func (c *conn) writeResource(ctx context.Context, r *jsonrpc.Request) (any, erro
 	default:
 		return nil, invalid("encoding: %.50q is not utf-8 or base64", p.Encoding)
 	}
-	return done(c.front.files.Write(at.path, w))
+	return c.wrote(c.front.files.Write(at.path, w), at.path)
+}
+
+// wrote is done for what changed files: changesets may show them.
+func (c *conn) wrote(err error, paths ...string) (any, error) {
+	c.front.changesets.wrote(paths...)
+	return done(err)
 }
 
 // done is the empty answer of the methods that change something.
@@ -84,7 +90,7 @@ func (c *conn) deleteResource(ctx context.Context, r *jsonrpc.Request) (any, err
 	case at.edit != nil:
 		return nil, readOnly(p.URI)
 	}
-	return done(c.front.files.Delete(at.path, p.Recursive))
+	return c.wrote(c.front.files.Delete(at.path, p.Recursive), at.path)
 }
 
 // makeDirectory makes a directory and those above it.
@@ -137,5 +143,5 @@ func (c *conn) transfer(ctx context.Context, r *jsonrpc.Request, do func(ctx con
 	case from.edit != nil:
 		return nil, readOnly(p.Source)
 	}
-	return done(do(ctx, from.path, to.path, p.FailIfExists))
+	return c.wrote(do(ctx, from.path, to.path, p.FailIfExists), from.path, to.path)
 }

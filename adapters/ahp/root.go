@@ -94,6 +94,11 @@ func (r *rootChannel) say(action any) {
 }
 
 func (r *rootChannel) changed(c *host.Change) {
+	if c.Kind == host.Removed {
+		r.front.changesets.removed(c.Session)
+	} else {
+		r.front.changesets.touched(c.Session)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, known := r.rows[c.Session]

@@ -77,6 +77,7 @@ type sessionState struct {
 	Chats              []chatSummary      `json:"chats"`
 	DefaultChat        string             `json:"defaultChat"`
 	Config             configState        `json:"config"`
+	Changesets         []changesetInfo    `json:"changesets,omitempty"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
 	Annotations        annotationsSummary `json:"annotations"`
 	Meta               map[string]ownerID `json:"_meta,omitempty"`

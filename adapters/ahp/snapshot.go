@@ -92,7 +92,8 @@ func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
-		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
+		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
+		Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
 	}

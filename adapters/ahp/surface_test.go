@@ -72,5 +72,6 @@ func surfaceTable() string {
 	for _, name := range slices.Sorted(maps.Keys(runActions)) {
 		fmt.Fprintf(&b, "| `%s` | a run of an automation |\n", name)
 	}
+	b.WriteString("| `changeset/filesReviewChanged` | a changeset |\n")
 	return b.String()
 }

@@ -179,6 +179,9 @@ func (x *term) happened(e *terminal.Event) {
 	}
 	x.say(terminalAction(e), o)
 	x.mu.Unlock()
+	if e.Kind == terminal.Exited {
+		x.front.changesets.wrote("") // whatever ran in it
+	}
 	if e.Kind == terminal.Titled || e.Kind == terminal.Exited {
 		x.front.root.terminalsChanged()
 	}

@@ -1,0 +1,225 @@
+package ahp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/polyhost/polyhost/core/files"
+	"github.com/polyhost/polyhost/core/git"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
+)
+
+// The verbs of changesets.
+const (
+	verbCommit  = "commit"
+	verbStage   = "stage"
+	verbUnstage = "unstage"
+	verbDiscard = "discard"
+	verbRevert  = "revert"
+)
+
+const (
+	targetAll      = "changeset"
+	targetResource = "resource"
+)
+
+func busy(sum *host.Summary) bool {
+	return sum.Status == host.Running || sum.Status == host.AwaitingApproval || sum.Status == host.AwaitingQuestion
+}
+
+// allowed is the status of verbs: there must be something to do them to, and
+// no turn that works on the same files.
+func allowed(sum *host.Summary, changes int) string {
+	if busy(sum) || changes == 0 {
+		return stateDisabled
+	}
+	return stateIdle
+}
+
+// subject is the message of a commit when nobody gives one.
+func subject(sum *host.Summary) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(sum.Info.Title), "\n")
+	if line == "" {
+		return "Changes of a session"
+	}
+	return clip(line)
+}
+
+// gitVerbs are the operations of what is uncommitted.
+func (s *changesets) gitVerbs(sum *host.Summary, st *git.Status) []changesetOperation {
+	staged, untracked := 0, 0
+	for _, f := range st.Files {
+		if f.Staged {
+			staged++
+		}
+		if !f.Tracked {
+			untracked++
+		}
+	}
+	takes := count(staged, "staged file")
+	if staged == 0 {
+		takes = count(len(st.Files), "file")
+		if untracked > 0 {
+			takes += fmt.Sprintf(", %d of them untracked", untracked)
+		}
+	}
+	status, both := allowed(sum, len(st.Files)), []string{targetAll, targetResource}
+	return []changesetOperation{
+		{ID: verbCommit, Label: "Commit", Scopes: both, Icon: "git-commit", Status: status,
+			Confirmation: fmt.Sprintf("Commit as '%s'? The whole changeset takes %s.", subject(sum), takes)},
+		{ID: verbStage, Label: "Stage", Scopes: both, Icon: "add", Group: "index", Status: status},
+		{ID: verbUnstage, Label: "Unstage", Scopes: both, Icon: "remove", Group: "index", Status: status},
+		{ID: verbDiscard, Label: "Discard", Scopes: both, Icon: "discard", Status: status,
+			Confirmation: "Put it back to the last commit? New files are deleted. This cannot be undone."},
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// sessionVerbs are the operations of what a session edited.
+func (s *changesets) sessionVerbs(sum *host.Summary, changes int) []changesetOperation {
+	return []changesetOperation{{ID: verbRevert, Label: "Revert", Scopes: []string{targetResource}, Icon: "discard", Status: allowed(sum, changes),
+		Confirmation: "Put the file back to what the agent found? What was changed since is lost."}}
+}
+
+// invoke runs an operation of a changeset.
+func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Channel     string           `json:"channel" jsonx:"required"`
+		OperationID string           `json:"operationId" jsonx:"required"`
+		Target      *operationTarget `json:"target"`
+		Meta        struct {
+			Commit struct {
+				Message string `json:"message"`
+			} `json:"polyhost.commit"`
+		} `json:"_meta"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	s := c.front.changesets
+	at, err := s.find(p.Channel)
+	if err != nil {
+		return nil, err
+	}
+	sum, ok := c.front.host.Summary(at.session)
+	if !ok {
+		return nil, sessionNotFound(at.sessionURI)
+	}
+	var verb *changesetOperation
+	ops := s.sessionVerbs(&sum, 1)
+	if at.scope == scopeUncommitted {
+		ops = s.gitVerbs(&sum, &git.Status{})
+	}
+	if i := slices.IndexFunc(ops, func(o changesetOperation) bool { return o.ID == p.OperationID }); i >= 0 {
+		verb = &ops[i]
+	}
+	kind, path := targetAll, ""
+	if p.Target != nil {
+		kind = p.Target.Kind
+		if path, err = filePath(p.Target.Resource); err != nil {
+			return nil, invalid("target.resource: %s", errorText(err))
+		}
+	}
+	switch {
+	case verb == nil:
+		return nil, invalid("operationId: this changeset has no operation %.100q", p.OperationID)
+	case !slices.Contains(verb.Scopes, kind):
+		return nil, invalid("target: %s is not for a target of the kind %.50q", verb.ID, kind)
+	case busy(&sum):
+		return nil, jsonrpc.Errorf(codeTurnInProgress, "a turn is running")
+	case path != "" && c.front.files.Fenced(path):
+		return nil, denied("%.200s is closed to clients", path)
+	}
+	message := p.Meta.Commit.Message
+	if message == "" {
+		message = subject(&sum)
+	}
+	s.running(at.uri, verb.ID, stateRunning, nil)
+	c.log.Info("A client runs an operation of a changeset", "session", at.session.String(), "client", c.who().id, "operation", verb.ID, "path", clip(path))
+	if verb.ID == verbRevert {
+		err = s.revert(ctx, &at, path)
+	} else {
+		err = s.doGit(ctx, &at, verb.ID, path, message)
+	}
+	s.running(at.uri, verb.ID, stateIdle, err)
+	s.wrote("")
+	return done(err)
+}
+
+// running tells those who watch how an operation goes.
+func (s *changesets) running(uri, verb, status string, err error) {
+	var info *errorInfo
+	if err != nil {
+		status, info = stateError, &errorInfo{ErrorType: "failed", Message: refusalText(err)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.open[uri]
+	if c == nil {
+		return
+	}
+	ops := slices.Clone(c.state.Operations)
+	for i := range ops {
+		if ops[i].ID == verb {
+			ops[i].Status, ops[i].Error = status, info
+			c.state.Operations = ops
+			s.say(c, changesetAction{Type: "changeset/operationStatusChanged", OperationID: verb, Status: status, Error: info})
+		}
+	}
+}
+
+// doGit does a verb of git to a path, or to the whole directory for "".
+func (s *changesets) doGit(ctx context.Context, at *scoped, verb, path, message string) error {
+	tree, err := s.git.Open(ctx, at.dir)
+	if err != nil {
+		return err
+	}
+	rel := tree.Prefix
+	if path != "" {
+		if rel, err = tree.Relative(path); err != nil {
+			return err
+		}
+	}
+	switch verb {
+	case verbCommit:
+		return tree.Commit(ctx, rel, message)
+	case verbStage:
+		return tree.Stage(ctx, rel)
+	case verbUnstage:
+		return tree.Unstage(ctx, rel)
+	default:
+		return tree.Discard(ctx, rel)
+	}
+}
+
+// revert puts a file back to what the agents of a session found.
+func (s *changesets) revert(ctx context.Context, at *scoped, path string) error {
+	found, err := s.spans(ctx, at)
+	if err != nil {
+		return err
+	}
+	x := found[path]
+	switch {
+	case x == nil:
+		return invalid("target.resource: this session did not edit %.200s", path)
+	case x.first.Kind == "create":
+		err = s.front.files.Delete(path, false)
+		if errors.Is(err, files.ErrNotFound) {
+			return nil
+		}
+		return err
+	case x.first.Before == nil:
+		return invalid("target.resource: what %.200s was is not kept: it was too large", path)
+	}
+	return s.front.files.Write(path, files.Write{Data: []byte(*x.first.Before), Mode: files.Truncate})
+}
