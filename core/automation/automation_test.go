@@ -255,6 +255,17 @@ func TestAnAutomationGoesOffAtItsDate(t *testing.T) {
 	})
 }
 
+// TestADateThatIsFarAwayIsWaitedFor has a date that is further away than a
+// duration reaches: a clock that did not rest would let no time pass here.
+func TestADateThatIsFarAwayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	inFakeTime(t, func(p *place) {
+		p.create("long", automation.Definition{Text: "say x", Enabled: true, Triggers: every("0 * * * *"), Until: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		p.pass(61 * time.Minute)
+		p.wantRuns("long", "completed")
+	})
+}
+
 func TestMissedOccurrencesAreMadeUpForOnce(t *testing.T) {
 	t.Parallel()
 	inFakeTime(t, func(p *place) {

@@ -60,8 +60,8 @@ func (s *Set) tick(ctx context.Context, wg *sync.WaitGroup) time.Duration {
 		for _, at := range a.Next {
 			sleep = min(sleep, at.Sub(now))
 		}
-		if !a.Until.IsZero() {
-			sleep = min(sleep, a.Until.Sub(now)+1)
+		if left := a.Until.Sub(now); !a.Until.IsZero() && left < sleep {
+			sleep = left + 1 // it goes off after its date
 		}
 	}
 	return max(sleep, 0)
