@@ -80,6 +80,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		default: // one is on its way; the next number asks again
 		}
 	})
+	f.journal.counts = d.Frames
 	f.root = newRoot(f)
 	return f, nil
 }

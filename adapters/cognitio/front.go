@@ -57,6 +57,7 @@ func New(d front.Deps) (front.Front, error) {
 	for _, sum := range f.host.List(everySession) {
 		f.announced[sum.Info.ID] = true
 	}
+	f.streams.frames = d.Frames
 	f.lives = d.Host.WatchLive()
 	return f, nil
 }

@@ -81,6 +81,7 @@ func New(d front.Deps) (front.Front, error) {
 	if f.hostName, err = os.Hostname(); err != nil {
 		f.hostName = "localhost"
 	}
+	f.signals.topic.Count(d.Frames)
 	f.lives = d.Host.WatchLive()
 	return f, nil
 }
