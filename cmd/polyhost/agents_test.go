@@ -87,7 +87,7 @@ func TestDoctorSaysWhatEachAgentLacksAndHowItIsMended(t *testing.T) {
 	if slices.ContainsFunc(plugins, func(line string) bool { return strings.Contains(line, "backend gemini") }) {
 		t.Errorf("a plugin runs for an agent that is not there: %q", plugins)
 	}
-	if text := h.run("doctor").stdout; !strings.Contains(text, "mend it with: claude auth login") {
+	if text := h.run("doctor").stdout; !strings.Contains(text, "mend it with: claude auth login") || !strings.Contains(text, "if you want it: npm install -g @google/gemini-cli") {
 		t.Errorf("doctor prints\n%s", text)
 	}
 	h.stop()
