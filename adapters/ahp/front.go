@@ -37,6 +37,8 @@ type Front struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	projecting sync.WaitGroup // of lives; grows under mu and not while stopping
+
 	mu       sync.Mutex
 	stopping bool
 	lives    map[id.ID]*live
@@ -137,6 +139,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopping = true
 	f.mu.Unlock()
+	f.projecting.Wait()
 	f.wg.Wait()
 	return err
 }
@@ -166,6 +169,9 @@ func (f *Front) Drain(ctx context.Context) {
 		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
+	projected := make(chan struct{})
+	go func() { f.projecting.Wait(); close(projected) }()
+	shared.Settle(ctx, projected)
 	ws.Goodbye(ctx, conns, "the gateway is stopping")
 }
 
