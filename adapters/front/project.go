@@ -39,7 +39,11 @@ func Project(ctx context.Context, w *host.LiveWatch, open func(*host.Session, *s
 	defer cancel()
 	for {
 		lives, err := w.Next(ctx)
-		if errors.Is(err, host.ErrClosed) || ctx.Err() != nil {
+		if errors.Is(err, host.ErrClosed) {
+			wg.Wait() // each ends after the last event of its session, or with ctx
+			return nil
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
