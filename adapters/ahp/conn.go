@@ -191,20 +191,24 @@ func (c *conn) tooSlow() {
 	c.ws.CloseSlow("too far behind: reconnect with lastSeenServerSeq")
 }
 
-// offer hands over the frame or run that begins at a position of the journal,
-// under the journal's lock. When it does not fit, a feeder takes over from there.
-func (c *conn) offer(pos uint64, f outbox.Frame) {
+// offer hands over the run of some frames that begins at a position of the
+// journal, under the journal's lock. When it does not fit, a feeder takes over
+// from there.
+func (c *conn) offer(pos uint64, run outbox.Frame, frames int) {
 	j := c.front.journal
 	if l := j.behind[c]; l != nil {
-		if l.bytes += len(f); l.bytes > j.queue-j.room {
+		if l.bytes += len(run); l.bytes > j.queue-j.room {
 			c.tooSlow()
 		}
 		return
 	}
-	if err := c.ws.Outbox().PushBelow(f, j.room); !errors.Is(err, outbox.ErrFull) {
+	if err := c.ws.Outbox().PushBelow(run, j.room); !errors.Is(err, outbox.ErrFull) {
+		if err == nil {
+			j.counts.Delivered(frames)
+		}
 		return
 	}
-	j.fallBack(c, pos).bytes = len(f)
+	j.fallBack(c, pos).bytes = len(run)
 	c.feeding.Add(1)
 	go c.feed(pos)
 }
@@ -245,6 +249,7 @@ func (c *conn) drain(pos uint64) (next uint64, done bool) {
 		} else if err != nil {
 			return pos, true
 		}
+		c.front.journal.counts.Delivered(1)
 		pos = at + 1
 	}
 }

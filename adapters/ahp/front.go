@@ -47,6 +47,8 @@ type Front struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	projecting sync.WaitGroup // of lives; grows under mu and not while stopping
+
 	mu       sync.Mutex
 	stopping bool
 	accepted uint64 // connections so far
@@ -94,6 +96,7 @@ func New(d shared.Deps) (shared.Front, error) {
 	if err := f.loadSettings(f.ctx); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
+	f.journal.counts = d.Frames
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
 	f.watches = newWatches(f)
@@ -160,6 +163,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopping = true
 	f.mu.Unlock()
+	f.projecting.Wait()
 	f.wg.Wait()
 	f.watches.close()
 	return err
@@ -190,6 +194,9 @@ func (f *Front) Drain(ctx context.Context) {
 		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
+	projected := make(chan struct{})
+	go func() { f.projecting.Wait(); close(projected) }()
+	shared.Settle(ctx, projected)
 	ws.Goodbye(ctx, conns, "the gateway is stopping")
 }
 

@@ -16,6 +16,7 @@ import (
 // sees one order.
 type journal struct {
 	reserve func(seq uint64) // asked to put a higher mark on disk; must not block
+	counts  *fanout.Counts
 
 	mu      sync.Mutex
 	seq     uint64  // of the newest action
@@ -187,21 +188,22 @@ func (j *journal) texts(ch *channel, head []byte, texts []string) {
 		if longer, ok := run.Join(f); ok {
 			run = longer
 		} else {
-			ch.offer(from, run)
+			ch.offer(from, run, int(j.next-from))
 			run, from = outbox.Run(f), j.next
 		}
 		j.keep(entry{ch: ch, seq: seq, frame: f, action: true})
 	}
-	ch.offer(from, run)
+	ch.offer(from, run, int(j.next-from))
 }
 
-// offer hands the run that begins at a position to everyone on the channel.
-func (ch *channel) offer(from uint64, run outbox.Run) {
+// offer hands the run of some frames that begins at a position to everyone on
+// the channel.
+func (ch *channel) offer(from uint64, run outbox.Run, frames int) {
 	if len(run) == 0 {
 		return
 	}
 	for _, s := range ch.subs {
-		s.conn.offer(from, outbox.Frame(run))
+		s.conn.offer(from, outbox.Frame(run), frames)
 	}
 }
 
@@ -238,12 +240,12 @@ func (j *journal) add(e entry) {
 	pos := j.next
 	j.keep(e)
 	if e.only != nil {
-		e.only.offer(pos, e.frame)
+		e.only.offer(pos, e.frame, 1)
 		return
 	}
 	for _, s := range e.ch.subs {
 		if _, other := e.except[s.conn]; !other {
-			s.conn.offer(pos, e.frame)
+			s.conn.offer(pos, e.frame, 1)
 		}
 	}
 }
@@ -308,6 +310,7 @@ func (j *journal) keep(e entry) {
 	j.next++
 	j.bytes += len(e.frame)
 	j.total += uint64(len(e.frame))
+	j.counts.Encoded(1)
 }
 
 // fallBack notes that a connection is fed from a position on.

@@ -99,7 +99,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 		l.meet(c)
 	}
 	f.lives[sid] = l
-	f.wg.Go(func() { l.run(f.ctx) })
+	f.projecting.Go(func() { l.run(f.ctx) })
 	f.dismissAbsent(l.st.Tools, s)
 	return l, nil
 }

@@ -140,7 +140,7 @@ func (f *Front) watch(ctx context.Context, rq *request, since *string, out *feed
 		entries, err := cur.wait(ctx)
 		for i := range entries {
 			if entries[i].kind != "" && err == nil {
-				err = out.push(ctx, entries[i].frame)
+				err = out.pushEntry(ctx, &entries[i])
 			}
 		}
 		if err != nil {
@@ -164,7 +164,9 @@ func (f *Front) stored(ctx context.Context, r *room, after position, upto uint64
 		from := after
 		err := r.replay(ctx, after, upto, func(e *entry) bool {
 			if e.kind != "" {
-				pushed = out.out.Push(e.frame)
+				if pushed = out.out.Push(e.frame); pushed == nil {
+					out.frames.Delivered(1)
+				}
 			}
 			if pushed == nil {
 				after = e.pos

@@ -150,6 +150,7 @@ func (r *room) advance(events []*event.Event) {
 			continue
 		}
 		entries := r.proj.project(e)
+		r.front.countEncoded(entries)
 		r.ring.add(entries)
 		changed = true
 		r.note(e)
@@ -271,6 +272,7 @@ func (r *room) replay(ctx context.Context, after position, upto uint64, each fun
 				return nil
 			}
 			entries := p.project(e)
+			r.front.countEncoded(entries)
 			for i := range entries {
 				if en := &entries[i]; en.pos.after(after) && !each(en) {
 					return nil
@@ -354,4 +356,15 @@ func (r *room) open() error {
 		return fail(codeState, "session is %s", s)
 	}
 	return nil
+}
+
+// countEncoded counts what will be sent of entries: marks are not.
+func (f *Front) countEncoded(entries []entry) {
+	n := 0
+	for i := range entries {
+		if entries[i].kind != "" {
+			n++
+		}
+	}
+	f.deps.Frames.Encoded(n)
 }

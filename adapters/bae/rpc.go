@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/ndjson"
 	"github.com/polyhost/polyhost/transports/outbox"
@@ -197,8 +198,9 @@ func (f *Front) line(w http.ResponseWriter, frame outbox.Frame) {
 
 // feed is the way into one stream.
 type feed struct {
-	out  *outbox.Outbox
-	done []func() // run once everything was written, or the peer is given up
+	out    *outbox.Outbox
+	frames *fanout.Counts
+	done   []func() // run once everything was written, or the peer is given up
 }
 
 // push queues a frame, at the pace of the peer. Its error is that the stream
@@ -218,6 +220,15 @@ func (d *feed) push(ctx context.Context, frame outbox.Frame) error {
 	}
 }
 
+// pushEntry is push for an entry of a room.
+func (d *feed) pushEntry(ctx context.Context, e *entry) error {
+	err := d.push(ctx, e.frame)
+	if err == nil {
+		d.frames.Delivered(1)
+	}
+	return err
+}
+
 // errWritten closes the outbox of a stream that has said everything.
 var errWritten = errors.New("the stream is complete")
 
@@ -229,7 +240,7 @@ func (f *Front) stream(w http.ResponseWriter, r *http.Request, run func(context.
 		return
 	}
 	ctx, cancel := context.WithCancel(f.draining)
-	d := &feed{out: outbox.New(0)}
+	d := &feed{out: outbox.New(0), frames: f.deps.Frames}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

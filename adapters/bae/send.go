@@ -325,7 +325,7 @@ func (s *sender) more(ctx context.Context, turn id.ID) (ended bool, err error) {
 func (s *sender) take(ctx context.Context, e *entry, turn id.ID) (ended bool, err error) {
 	if e.kind != "" {
 		if e.leg != s.leg.id {
-			if err := s.out.push(ctx, e.frame); err != nil {
+			if err := s.out.pushEntry(ctx, e); err != nil {
 				return false, err
 			}
 		}

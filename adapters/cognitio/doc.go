@@ -2,8 +2,8 @@
 // speak: REST for commands and history, one SSE stream of events.
 //
 // A chat is a session here: the default chat under the session's id, every
-// other one (subagents, forks) under its own with the session as its parent. A
-// turn is a user message and one assistant message for each step the agent
+// other one (subagents, side chats) under its own with the session as its
+// parent. A turn is a user message and one assistant message for each step the agent
 // took: a step ends where text follows a tool call, or where a steering
 // message was taken in. Live frames and history come from the same fold, so
 // they carry the same ids; ids that the core does not have are arithmetic on

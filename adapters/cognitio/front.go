@@ -43,6 +43,8 @@ type server struct {
 	tasks  sync.WaitGroup
 	ctx    context.Context
 	cancel context.CancelFunc
+
+	projected chan struct{} // closed when no session is projected any more
 }
 
 // New makes the front. Its password is made on the first start and kept.
@@ -52,11 +54,12 @@ func New(d front.Deps) (front.Front, error) {
 		return nil, fmt.Errorf("cognitio password: %w", err)
 	}
 	f := &server{deps: d, host: d.Host, log: d.Log, password: password, bodyWithin: requestTimeout, streams: newStreams(),
-		ids: newEventIDs(), projects: newProjects(), announced: map[id.ID]bool{}}
+		ids: newEventIDs(), projects: newProjects(), announced: map[id.ID]bool{}, projected: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	for _, sum := range f.host.List(everySession) {
 		f.announced[sum.Info.ID] = true
 	}
+	f.streams.frames = d.Frames
 	f.lives = d.Host.WatchLive()
 	return f, nil
 }
@@ -91,6 +94,7 @@ func (f *server) Run(ctx context.Context) error {
 		}
 		return f.project(s, st)
 	})
+	close(f.projected)
 	cancel()
 	wg.Wait()
 	f.cancel()
@@ -128,4 +132,7 @@ func (f *server) watch(ctx context.Context) {
 
 // Drain implements front.Front: streams end after what is queued, and their
 // clients come back when the gateway does.
-func (f *server) Drain(context.Context) { f.streams.close() }
+func (f *server) Drain(ctx context.Context) {
+	front.Settle(ctx, f.projected)
+	f.streams.close()
+}

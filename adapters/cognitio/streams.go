@@ -61,6 +61,7 @@ type channel struct {
 type streams struct {
 	// patience is how long a client may take no bytes.
 	patience time.Duration
+	frames   *fanout.Counts
 
 	mu     sync.Mutex
 	pos    uint64
@@ -135,6 +136,7 @@ func (s *streams) listen(c channel, out *outbox.Outbox) (leave func(), ok bool) 
 	t := s.topics[c]
 	if t == nil {
 		t = &listened{Topic: fanout.NewTopic(s.pos, fanout.Retain{Frames: retainFrames, Behind: retainBehind})}
+		t.Count(s.frames)
 		s.topics[c] = t
 		s.count.Add(1)
 	}

@@ -55,6 +55,10 @@ type FrontStatus struct {
 	Addr string `json:"addr"`
 	// Connections are the requests, streams and sockets that are open.
 	Connections int `json:"connections"`
+	// Encoded are the frames that were encoded for whoever listens, Delivered
+	// how many times the queue of a connection took one.
+	Encoded   uint64 `json:"frames_encoded"`
+	Delivered uint64 `json:"frames_delivered"`
 }
 
 // BackendStatus is an agent backend.
@@ -160,6 +164,8 @@ func (c *Console) metrics(w http.ResponseWriter, _ *http.Request) {
 	gauge("polyhost_queued_messages", s.Pending.Queued)
 	for _, f := range s.Fronts {
 		gauge(fmt.Sprintf("polyhost_connections{front=%q}", f.Name), f.Connections)
+		metrics.WriteCounterUint64(w, fmt.Sprintf("polyhost_frames_encoded_total{front=%q}", f.Name), f.Encoded)
+		metrics.WriteCounterUint64(w, fmt.Sprintf("polyhost_frames_delivered_total{front=%q}", f.Name), f.Delivered)
 	}
 	for _, b := range s.Backends {
 		ready := 0

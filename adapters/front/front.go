@@ -10,6 +10,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/guard"
 )
 
@@ -27,6 +28,8 @@ type Deps struct {
 	// Origins and Hosts are allowed beside the loopback ones.
 	Origins []string
 	Hosts   []string
+	// Frames counts what the front sends to whoever listens. Nil counts nothing.
+	Frames *fanout.Counts
 	// Shutdown asks the program to stop.
 	Shutdown func()
 }

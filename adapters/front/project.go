@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
@@ -38,7 +39,11 @@ func Project(ctx context.Context, w *host.LiveWatch, open func(*host.Session, *s
 	defer cancel()
 	for {
 		lives, err := w.Next(ctx)
-		if errors.Is(err, host.ErrClosed) || ctx.Err() != nil {
+		if errors.Is(err, host.ErrClosed) {
+			wg.Wait() // each ends after the last event of its session, or with ctx
+			return nil
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
@@ -56,6 +61,19 @@ func Project(ctx context.Context, w *host.LiveWatch, open func(*host.Session, *s
 				run(ctx, sub, p, l.State.Thaw(state.ActiveOnly))
 			})
 		}
+	}
+}
+
+// Settle waits until a front's projections have ended, as they do by themselves
+// when the host has closed: clients are let go after they were told how their
+// turns ended. projected is closed when Project has returned.
+func Settle(ctx context.Context, projected <-chan struct{}) {
+	t := time.NewTimer(settleWithin)
+	defer t.Stop()
+	select {
+	case <-projected:
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -47,6 +47,8 @@ type Front struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
+	projected chan struct{} // closed when no session is projected any more
+
 	mu       sync.Mutex
 	tracks   map[id.ID]*track
 	conns    map[*conn]struct{}
@@ -69,7 +71,7 @@ func New(d front.Deps) (front.Front, error) {
 		started: time.Now().UTC().Truncate(time.Second), document: document,
 		door:     guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
 		settings: newSettings(d.Home), tracks: map[id.ID]*track{}, conns: map[*conn]struct{}{},
-		readied: make(chan struct{})}
+		readied: make(chan struct{}), projected: make(chan struct{})}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.keeper = newKeeper(d.Host.KV(frontName), f.log)
 	f.asks = newAsks(f)
@@ -153,6 +155,7 @@ func (f *Front) Run(ctx context.Context) error {
 		}
 		return p
 	})
+	close(f.projected)
 	f.stop()
 	watch.Close()
 	f.closeAll(ws.CloseGoingAway, "shutting down")
@@ -177,6 +180,7 @@ func (f *Front) Drain(ctx context.Context) {
 		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
+	front.Settle(ctx, f.projected)
 	ws.Goodbye(ctx, conns, "shutting down")
 }
 

@@ -103,6 +103,7 @@ func (s *sub) catchUp(r *replay, after uint64) {
 		if r != nil {
 			defer func() { r.close() }()
 		}
+		frames := s.track.front.deps.Frames
 		for ctx.Err() == nil && !s.gone.Load() {
 			s.track.mu.Lock()
 			if s.track.session == nil {
@@ -135,9 +136,11 @@ func (s *sub) catchUp(r *replay, after uint64) {
 				return
 			}
 			for _, e := range events {
+				frames.Encoded(1)
 				if s.deliver(ctx, ws.Text(e.message)) != nil {
 					return
 				}
+				frames.Delivered(1)
 				after = e.seq
 			}
 		}

@@ -69,7 +69,7 @@ func (f *Front) open(ctx context.Context, s *host.Session, st *state.State) (*pr
 	t.session, t.now, t.fold, t.marked = s, p, x, x.Seq
 	for chat, c := range x.Chats {
 		if t.topics[chat] == nil {
-			t.topics[chat] = newStream(c.Seq)
+			t.topics[chat] = newStream(c.Seq, f.deps.Frames)
 		}
 	}
 	for s := range t.waiting {
@@ -90,9 +90,11 @@ type stream struct {
 	tape outbox.Tape
 }
 
-func newStream(after uint64) *stream {
-	return &stream{Topic: fanout.NewTopic(after, fanout.Retain{Frames: retainFrames, Bytes: retainBytes}),
+func newStream(after uint64, counts *fanout.Counts) *stream {
+	s := &stream{Topic: fanout.NewTopic(after, fanout.Retain{Frames: retainFrames, Bytes: retainBytes}),
 		tape: outbox.Tape{Header: ws.TextHeader}}
+	s.Count(counts)
+	return s
 }
 
 // publish adds a message to the chat's topic, for flush to hand on; the caller
@@ -100,7 +102,7 @@ func newStream(after uint64) *stream {
 func (t *track) publish(chat id.ID, seq uint64, message []byte) {
 	s := t.topics[chat]
 	if s == nil {
-		s = newStream(seq - 1)
+		s = newStream(seq-1, t.front.deps.Frames)
 		t.topics[chat] = s
 	}
 	if t.unsent != s {
@@ -287,7 +289,7 @@ func (t *track) last(chat id.ID) uint64 {
 func (t *track) topic(chat id.ID) *stream {
 	topic := t.topics[chat]
 	if topic == nil {
-		topic = newStream(t.last(chat))
+		topic = newStream(t.last(chat), t.front.deps.Frames)
 		t.topics[chat] = topic
 	}
 	return topic

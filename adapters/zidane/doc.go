@@ -1,8 +1,8 @@
 // Package zidane serves the zidane server protocol: JSON-RPC 2.0 over one
 // WebSocket, with what happens pushed as ipc.signal notifications.
 //
-// A session of the core is a session here; its further chats (subagents, forks)
-// are sessions of their own whose id is the chat's. A turn of the core is a run,
+// A session of the core is a session here; its further chats (subagents, side
+// chats) are sessions of their own whose id is the chat's. A turn of the core is a run,
 // and one position of a transcript.
 //
 //   - Ordering: the signals of a session carry $seq, counted from 1 in each

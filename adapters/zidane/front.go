@@ -48,7 +48,9 @@ type Front struct {
 	tickets  *tickets
 	counts   *turnCounts
 	tools    hostTools
-	prefsMu  sync.Mutex // one change of stored preferences at a time
+
+	projected chan struct{} // closed when no session is projected any more
+	prefsMu   sync.Mutex    // one change of stored preferences at a time
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -66,7 +68,7 @@ func New(d front.Deps) (front.Front, error) {
 		hosts: guard.Hosts(d.Hosts...), origins: guard.Origins(d.Origins...),
 		signals: newSignals(id.New().String(), keptSignals), asked: newAsked(), presence: newPresence(),
 		tickets: newTickets(), counts: newTurnCounts(),
-		conns: map[*conn]struct{}{},
+		conns: map[*conn]struct{}{}, projected: make(chan struct{}),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.drafts = newDrafts(f)
@@ -81,6 +83,7 @@ func New(d front.Deps) (front.Front, error) {
 	if f.hostName, err = os.Hostname(); err != nil {
 		f.hostName = "localhost"
 	}
+	f.signals.topic.Count(d.Frames)
 	f.lives = d.Host.WatchLive()
 	return f, nil
 }
@@ -130,6 +133,7 @@ func (f *Front) Run(ctx context.Context) error {
 	wg.Go(func() { f.drafts.run(ctx) })
 	wg.Go(func() { f.usage.run(ctx) })
 	err := front.Project(ctx, f.lives, func(s *host.Session, st *state.State) front.Projection { return f.open(s.ID(), st) })
+	close(f.projected)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("zidane: %w", err)
 	}
@@ -146,6 +150,7 @@ func (f *Front) Drain(ctx context.Context) {
 		conns = append(conns, c.ws)
 	}
 	f.mu.Unlock()
+	front.Settle(ctx, f.projected)
 	ws.Goodbye(ctx, conns, stopping)
 	f.cancel()
 	f.wg.Wait()

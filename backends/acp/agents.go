@@ -50,6 +50,9 @@ type Agent struct {
 	// ServersInInput: the input of a call of an MCP server's tool has the
 	// server, the tool and its arguments, and the title says the first two.
 	ServersInInput bool
+	// FolderServers: it starts the servers of a folder's .mcp.json, and takes
+	// the settings of Claude Code that turn them off.
+	FolderServers bool
 	// AsksForFolders: before a call leaves the working directories it is asked
 	// about their folders, as a question of no kind about the same call.
 	AsksForFolders bool
@@ -147,7 +150,7 @@ var Claude = Agent{
 	Env:     []string{"DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
 	Inherit: []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "IS_SANDBOX"},
 	SignIn:  "claude /login",
-	AskMode: "default", PlanMode: "plan", ErrorsAsText: claudeError, Subagents: true, Plans: true,
+	AskMode: "default", PlanMode: "plan", ErrorsAsText: claudeError, FolderServers: true, Subagents: true, Plans: true,
 	Keeps: under("CLAUDE_CONFIG_DIR", ".claude", "projects", "*", "*.jsonl"),
 	Says:  `{"loadSession":true,"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true},"sessionCapabilities":{"fork":{},"list":{},"resume":{}}}`,
 }

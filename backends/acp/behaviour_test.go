@@ -11,6 +11,7 @@ import (
 
 	"github.com/polyhost/polyhost/backends/acp/fake"
 	"github.com/polyhost/polyhost/backends/contract"
+	"github.com/polyhost/polyhost/backends/internal/agenttest"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -271,5 +272,36 @@ func TestALookAtASlowAgentIsNotBegunAgain(t *testing.T) {
 	}
 	if said, _ := os.ReadFile(log); strings.Count(string(said), "initialize") != 1 {
 		t.Errorf("it was started more than once: %s", said)
+	}
+}
+
+func TestServersOfAFolderNeedApprovalBehindTheAdapterToo(t *testing.T) {
+	t.Parallel()
+	for servers, want := range map[string]string{
+		`{"mcpServers":{"docs":{"command":"docs"}}}`: `{"claudeCode":{"options":{"settings":{"disabledMcpjsonServers":["docs"]}}}}`,
+		`{"mcpServers":`: `{"claudeCode":{"options":{"strictMcpConfig":true}}}`,
+	} {
+		dir, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(filepath.Join(dir, ".mcp.json"), []byte(servers), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := agenttest.Begin(t, pretend(t, "claude", fake.LogVar+"="+log, "HOME="+t.TempDir()), agent.Open{Dirs: []string{dir}})
+		for i, turn := range []string{"t1", "t2"} {
+			told := 0
+			for _, f := range agenttest.Pick(k.Play(turn, "say hello", agenttest.Allow), agent.Notice) {
+				if f.Notice.Code == "mcp_not_approved" {
+					told++
+				}
+			}
+			if told != 1-i {
+				t.Errorf("told %d times in %s", told, turn)
+			}
+		}
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+		if said, err := os.ReadFile(log); err != nil || !strings.Contains(string(said), want) {
+			t.Errorf("the adapter was told %s, %v", said, err)
+		}
 	}
 }

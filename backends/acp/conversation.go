@@ -34,6 +34,7 @@ type conversation struct {
 	// speaking guards the mapper and keeps its frames in order.
 	speaking sync.Mutex
 	m        *mapper
+	noted    string // of what is not started, what was told
 
 	mu       sync.Mutex
 	id       string // the agent's own id of the conversation, "" until it has one

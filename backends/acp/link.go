@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/mcpjson"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/environ"
 	"github.com/polyhost/polyhost/core/event"
@@ -25,7 +27,8 @@ type link struct {
 	read  chan struct{} // closed when the reader is done
 
 	session string
-	replays bool // the history is wanted
+	note    string // on MCP servers that were not started
+	replays bool   // the history is wanted
 
 	mu       sync.Mutex
 	heard    time.Time // when the last update came
@@ -133,6 +136,17 @@ func (l *link) open(ctx context.Context, o *agent.Open, id string) error {
 			req.MCP = append(req.MCP, srv)
 		}
 	}
+	if l.agent.FolderServers {
+		held := mcpjson.Withhold(o.Dirs[0], l.agent.variable)
+		l.note = held.Note
+		if held.Note != "" {
+			req.Meta = &sessionMeta{}
+			req.Meta.Claude.Options.Strict = held.All
+		}
+		if len(held.Names) > 0 {
+			req.Meta.Claude.Options.Settings = &claudeSettings{held.Names}
+		}
+	}
 	method := "session/new"
 	switch {
 	case id != "" && o.Fork && caps.Session.Fork != nil:
@@ -174,6 +188,16 @@ func (l *link) open(ctx context.Context, o *agent.Open, id string) error {
 		return l.settle(ctx)
 	}
 	return nil
+}
+
+// variable is what the agent's program sees of a variable.
+func (a *Agent) variable(name string) string {
+	for _, v := range slices.Backward(environ.For(a.Inherit, a.Env)) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // resumeError is why a conversation cannot go on.

@@ -82,6 +82,12 @@ func (c *conversation) prompt(t *turn) ending {
 	l.mu.Lock()
 	c.m.model = l.currently(setModel)
 	l.mu.Unlock()
+	if l.note != c.noted {
+		if c.noted = l.note; l.note != "" {
+			c.m.put(agent.Frame{Kind: agent.Notice, Notice: &event.Notice{Level: "warning", Code: "mcp_not_approved", Text: l.note}})
+			c.say()
+		}
+	}
 	c.speaking.Unlock()
 	ch, forget, err := l.start("session/prompt", promptRequest{Session: l.session, Prompt: blocks})
 	if errors.Is(err, errDied) {

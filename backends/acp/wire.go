@@ -74,6 +74,21 @@ type sessionRequest struct {
 	Dir     string       `json:"cwd"`
 	Dirs    []string     `json:"additionalDirectories,omitempty"`
 	MCP     []httpServer `json:"mcpServers"`
+	Meta    *sessionMeta `json:"_meta,omitempty"`
+}
+
+// sessionMeta is what Claude's adapter takes beside the protocol.
+type sessionMeta struct {
+	Claude struct {
+		Options struct {
+			Settings *claudeSettings `json:"settings,omitempty"`
+			Strict   bool            `json:"strictMcpConfig,omitempty"`
+		} `json:"options"`
+	} `json:"claudeCode"`
+}
+
+type claudeSettings struct {
+	Disabled []string `json:"disabledMcpjsonServers"`
 }
 
 type sessionAnswer struct {

@@ -32,9 +32,6 @@ const (
 	// headBytes and tailBytes are what is read of a transcript for the list.
 	headBytes = 256 << 10
 	tailBytes = 32 << 10
-	// maxSettings is the largest file of settings, in bytes, that is read to
-	// see which MCP servers are approved.
-	maxSettings = 16 << 20
 	// maxTitle is the longest title of a call in bytes.
 	maxTitle = 200
 	// maxTasks is how many steps of a plan are kept.

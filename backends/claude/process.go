@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
+	"github.com/polyhost/polyhost/backends/internal/mcpjson"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/lines"
@@ -60,9 +61,14 @@ func (c *conversation) begin() error {
 	if c.settings.Effort != "" {
 		s.Args = append(s.Args, "--effort", c.settings.Effort)
 	}
-	args, note := c.backend.withhold(s.Dir)
-	s.Args = append(s.Args, args...)
-	c.note = note
+	held := mcpjson.Withhold(s.Dir, c.backend.variable)
+	c.note = held.Note
+	switch {
+	case held.All:
+		s.Args = append(s.Args, "--strict-mcp-config")
+	case len(held.Names) > 0:
+		s.Args = append(s.Args, "--settings", string(marshal(map[string]any{"disabledMcpjsonServers": held.Names})))
+	}
 	if len(c.open.MCP) > 0 {
 		file, err := c.writeServers()
 		if err != nil {

@@ -123,6 +123,10 @@ func (c *conversation) begin(ctx context.Context, l *link) error {
 	}
 	if p.ThreadID != "" {
 		p.ExcludeTurns, fresh = true, false
+	} else {
+		// It runs in the directory. Told of it beside the sandbox, it would write
+		// down that the user trusts it, and start the servers of its .codex.
+		p.Cwd = ""
 	}
 	c.mu.Unlock()
 	var answer threadAnswer

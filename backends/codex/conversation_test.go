@@ -132,6 +132,39 @@ func TestInfoSaysWhoMustSignIn(t *testing.T) {
 	}
 }
 
+func TestAFurtherQuestionAboutACallIsACallOfItsOwn(t *testing.T) {
+	t.Parallel()
+	k := begin(t, fakeBackend(t), agent.Open{})
+	frames := k.Play("t1", "widen make", func(f agent.Frame) event.Resolution {
+		if f.Tool.MustAsk {
+			return event.Resolution{Outcome: event.Denied}
+		}
+		return event.Resolution{Outcome: event.Allowed}
+	})
+	asked := agenttest.Pick(frames, agent.Permission)
+	if len(asked) != 2 || asked[0].Call == asked[1].Call || asked[1].Tool.Name != toolGrant {
+		t.Fatalf("asked: %s", agenttest.Spell(asked))
+	}
+	if said := agenttest.Said(frames); !strings.Contains(said, `"permissions":{}`) {
+		t.Errorf("Codex heard %s", said)
+	}
+}
+
+func TestOpeningAFolderDoesNotMakeCodexTrustIt(t *testing.T) {
+	t.Parallel()
+	b := fakeBackend(t)
+	k := begin(t, b, agent.Open{})
+	k.Play("t1", "say hello", nil)
+	_, _, env, err := b.find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := strings.TrimPrefix(env[0], fake.Var+"=")
+	if folder, err := os.ReadFile(filepath.Join(home, fake.TrustedFile)); err == nil {
+		t.Errorf("Codex wrote down that %s is trusted", folder)
+	}
+}
+
 func TestAConversationThatIsGoneIsNotBegunAnew(t *testing.T) {
 	t.Parallel()
 	b := fakeBackend(t)

@@ -2,11 +2,13 @@ package codex
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -70,14 +72,18 @@ func (c *conversation) permission(th *thread, r *request) []agent.Frame {
 	id := a.ItemID
 	call := th.calls[id]
 	var frames []agent.Frame
-	if call == nil || a.ApprovalID != "" {
-		// Something else than the item itself, or an item not seen.
+	if call == nil || a.ApprovalID != "" || call.asked {
+		// Something else than the item itself, an item not seen, or a further
+		// question about one: what was said to the first does not count for it.
 		it := item{Type: "commandExecution", ID: id, Command: a.Command, Cwd: a.Cwd, Actions: a.Actions}
 		if r.method == "item/fileChange/requestApproval" {
 			it.Type = "fileChange"
 		}
 		if call != nil {
-			it.ID = id + "/" + a.ApprovalID
+			it.ID = id + "/" + cmp.Or(a.ApprovalID, strconv.Itoa(c.serial+1))
+			if it.Type == "fileChange" {
+				it.Changes = call.item.Changes
+			}
 		}
 		frames = c.mapper.startCall(th, &it)
 		if call = th.calls[it.ID]; call == nil {

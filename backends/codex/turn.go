@@ -375,17 +375,20 @@ func (c *conversation) steer(t *turn, p agent.Prompt) {
 		c.say(back)
 		return
 	}
-	if err := l.call(c.ctx, "turn/steer", params, nil); err != nil {
+	// Said before anything that comes after the answer: a turn that ends at
+	// once has taken the message all the same.
+	taken := func(json.RawMessage) {
+		c.say(func() []agent.Frame {
+			// The message that was being said is cut off by it.
+			var frames []agent.Frame
+			if m := c.mapper.mine(); m != nil {
+				frames = c.mapper.closeText(m)
+			}
+			return append(frames, agent.Frame{Kind: agent.Steered, Message: p.Message})
+		})
+	}
+	if err := l.callThen(c.ctx, "turn/steer", params, nil, taken); err != nil {
 		c.log.Debug("codex did not take a message into its turn", "error", err)
 		c.say(back)
-		return
 	}
-	c.say(func() []agent.Frame {
-		// The message that was being said is cut off by it.
-		var frames []agent.Frame
-		if m := c.mapper.mine(); m != nil {
-			frames = c.mapper.closeText(m)
-		}
-		return append(frames, agent.Frame{Kind: agent.Steered, Message: p.Message})
-	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/procgroup/proctest"
 )
 
 // Luck has the prompts that make an agent's program fail. All must be set.
@@ -157,9 +158,7 @@ while :; do sleep 1; done
 func (l Luck) hangs(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "agent")
-	if err := os.WriteFile(path, []byte(mute), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Script(t, path, mute)
 	b := l.Program(t, path)
 	defer b.Close()
 	began := time.Now()

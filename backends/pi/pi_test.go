@@ -18,6 +18,7 @@ import (
 	"github.com/polyhost/polyhost/backends/pi/fake"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/procgroup/proctest"
 )
 
 func TestMain(m *testing.M) {
@@ -186,9 +187,7 @@ func TestInfoSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	old := filepath.Join(t.TempDir(), "pi")
-	if err := os.WriteFile(old, []byte("#!/bin/sh\necho 0.1.0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Script(t, old, "#!/bin/sh\necho 0.1.0\n")
 	for path, code := range map[string]string{"/nowhere/pi": agent.ProblemMissing, old: agent.ProblemTooOld, "/bin/false": agent.ProblemBroken} {
 		_, err := (&Backend{path: path}).infoAndClose(t)
 		var p *agent.Problem

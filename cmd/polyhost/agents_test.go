@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/doctor"
+	"github.com/polyhost/polyhost/core/procgroup/proctest"
 )
 
 // The programs of agents, each with something that is wrong.
@@ -34,9 +35,7 @@ func illHome(t *testing.T) *home {
 		}
 	}
 	for name, script := range ill {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Script(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n")
 	}
 	h.place.Env = []string{"PATH=" + bin + ":/usr/bin:/bin"}
 	return h
@@ -87,7 +86,7 @@ func TestDoctorSaysWhatEachAgentLacksAndHowItIsMended(t *testing.T) {
 	if slices.ContainsFunc(plugins, func(line string) bool { return strings.Contains(line, "backend gemini") }) {
 		t.Errorf("a plugin runs for an agent that is not there: %q", plugins)
 	}
-	if text := h.run("doctor").stdout; !strings.Contains(text, "mend it with: claude auth login") {
+	if text := h.run("doctor").stdout; !strings.Contains(text, "mend it with: claude auth login") || !strings.Contains(text, "if you want it: npm install -g @google/gemini-cli") {
 		t.Errorf("doctor prints\n%s", text)
 	}
 	h.stop()

@@ -77,6 +77,9 @@ fronts are snowpea, ahp and zidane; bae and cognitio speak HTTP: use curl.`,
 			if len(step) == 2 {
 				params = step[1]
 			}
+			if !json.Valid([]byte(params)) {
+				return fmt.Errorf("the parameters of %s are not JSON: %s", step[0], params)
+			}
 			result, err := conn.call(step[0], json.RawMessage(params))
 			if err != nil {
 				return fmt.Errorf("%s: %w", step[0], err)

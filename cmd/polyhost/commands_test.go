@@ -30,6 +30,9 @@ func TestTheOperatorSeesWhatWaits(t *testing.T) {
 	if text := h.ok("status"); !strings.Contains(text, "1 approvals") || !strings.Contains(text, "front snowpea") {
 		t.Errorf("status says\n%s", text)
 	}
+	if o := h.run("call", "snowpea", "session.list", "{"); o.code != 1 || !strings.Contains(o.stderr, "the parameters of session.list are not JSON") {
+		t.Errorf("exit code %d, %s", o.code, o.stderr)
+	}
 	list := read[[]console.Session](h, "sessions", "--json")
 	if len(list) != 1 || list[0].ID.String() != s || list[0].Status != host.AwaitingApproval || list[0].Pending.Approvals != 1 {
 		t.Errorf("sessions are %+v", list)
@@ -205,5 +208,8 @@ func TestAnUnknownSettingIsRefusedByName(t *testing.T) {
 	}
 	if o := h.run("serve", "--port-base", "0"); o.code != 1 || !strings.Contains(o.stderr, "unknown setting log_levl") {
 		t.Errorf("exit code %d, %s", o.code, o.stderr)
+	}
+	if o := h.run("doctor"); o.code != 1 || !strings.Contains(o.stdout, "unknown setting log_levl") || !strings.Contains(o.stdout, "--home "+h.place.Home+" config defaults") {
+		t.Errorf("exit code %d, %s", o.code, o.stdout)
 	}
 }

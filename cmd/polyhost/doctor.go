@@ -23,7 +23,8 @@ something is wrong. A running gateway is asked and not disturbed.`,
 	p.source.Bind(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := p.source.Load()
-		findings := doctor.Examine(c.Context(), s, err, selfCommand(s.Home))
+		home, _ := p.source.Home() // also of settings that are wrong
+		findings := doctor.Examine(c.Context(), s, err, selfCommand(home))
 		if p.json {
 			err = json.NewEncoder(c.OutOrStdout()).Encode(findings)
 		} else {
@@ -54,7 +55,11 @@ func writeFindings(w io.Writer, findings []doctor.Finding) error {
 		if f.Fix == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "       %-10s mend it with: %s\n", "", f.Fix); err != nil {
+		remedy := "mend it with"
+		if f.State == doctor.Good { // nothing is wrong: an agent that nobody has installed
+			remedy = "if you want it"
+		}
+		if _, err := fmt.Fprintf(w, "       %-10s %s: %s\n", "", remedy, f.Fix); err != nil {
 			return err
 		}
 	}

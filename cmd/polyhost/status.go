@@ -66,7 +66,7 @@ func writeStatus(w io.Writer, s console.Status) error {
 	fmt.Fprintf(t, "sessions\t%d (%d in memory)\t%s\n", s.Sessions.Total, s.Sessions.Live, strings.Join(by, ", "))
 	fmt.Fprintf(t, "waiting\t%d approvals, %d questions, %d queued messages\n", s.Pending.Approvals, s.Pending.Questions, s.Pending.Queued)
 	for _, b := range s.Backends {
-		fmt.Fprintf(t, "agent %s\t%s %s\t%s\n", b.Name, b.State, b.Version, b.Error)
+		fmt.Fprintf(t, "agent %s\t%s\t%s\n", b.Name, strings.TrimSpace(b.State+" "+b.Version), b.Error)
 	}
 	fmt.Fprintf(t, "processes\t%s\tof the agents\n", strings.Trim(fmt.Sprint(s.Processes), "[]"))
 	for _, f := range s.Fronts {

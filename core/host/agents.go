@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -83,21 +84,28 @@ func (a *agents) keepAsking(i int, asked func()) {
 }
 
 // ask has one backend say what it is. One whose program is not there is left
-// alone: it would be started for nothing.
+// alone: it would be started for nothing. That ctx ended says nothing of the
+// agent, and changes nothing.
 func (a *agents) ask(ctx context.Context, i int) error {
 	b := a.host.opt.Backends[i]
-	ctx, cancel := context.WithTimeout(ctx, ProbeWithin)
+	within, cancel := context.WithTimeout(ctx, ProbeWithin)
 	defer cancel()
 	var info agent.Info
 	err := b.missing()
 	if err == nil {
-		info, err = b.Backend.Info(ctx)
+		info, err = b.Backend.Info(within)
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && within.Err() != nil {
+		err = fmt.Errorf("no answer within %v, as from a machine that is too busy: %w", ProbeWithin, err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := &a.infos[i]
 	if err != nil {
-		if before := at.Err; !errors.Is(err, context.Canceled) && !at.missing() && (before == nil || before.Error() != err.Error()) {
+		if before := at.Err; !at.missing() && (before == nil || before.Error() != err.Error()) {
 			a.host.log.Warn("An agent could not be asked what it is", "backend", b.Name, "err", err)
 		}
 		at.Err, at.Known, at.Problems = err, false, problemsOf(err)

@@ -22,16 +22,16 @@ func (s *Session) allowed(c policy.Call) bool {
 	return slices.ContainsFunc(s.remember, func(p string) bool { return policy.Matches(p, c) }) || s.host.allow.Covers(c)
 }
 
-// permission settles an agent's question whether a call may run, or asks.
+// permission settles an agent's question whether a call may run, or asks. That
+// the call was allowed before, or runs, settles nothing: the agent would not ask
+// again about what it may do already.
 func (s *Session) permission(r *run, c *call, f *agentFrame) {
 	r.ready(c)
-	if c.running {
-		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
-		return
-	}
 	if owner, ok := s.servedTool(r, c); ok { // the client decides whether it runs its tool
-		c.running = true
-		r.emit(&event.ToolRunning{Part: c.part, Allowed: "client", By: owner})
+		if !c.running {
+			c.running = true
+			r.emit(&event.ToolRunning{Part: c.part, Allowed: "client", By: owner})
+		}
 		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 		return
 	}

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,6 +106,56 @@ func TestAnAgentThatFailedIsAskedAgain(t *testing.T) {
 		synctest.Wait()
 		if a := h.Agents(); !a[0].Known || a[0].Err != nil || len(a[0].Info.Models) == 0 {
 			t.Errorf("then: %+v", a)
+		}
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mute leaves the question what it is unanswered while it is told to.
+type mute struct {
+	*demo.Backend
+	silent atomic.Bool
+}
+
+func (m *mute) Info(ctx context.Context) (agent.Info, error) {
+	if m.silent.Load() {
+		<-ctx.Done()
+		return agent.Info{}, ctx.Err()
+	}
+	return m.Backend.Info(ctx)
+}
+
+func TestWhoGivesUpAskingChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &mute{Backend: demo.New()}
+		b.silent.Store(true)
+		h, err := host.Open(t.Context(), host.Options{Store: memstore.New(), DefaultDir: t.TempDir(),
+			Backends: []host.NamedBackend{{Name: "mute", Backend: b}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		impatient := func() host.AgentInfo {
+			ctx, cancel := context.WithTimeout(t.Context(), host.ProbeWithin/4)
+			defer cancel()
+			h.ProbeAgents(ctx)
+			return h.AllAgents()[0]
+		}
+		if a := impatient(); a.Known || a.Err != nil {
+			t.Errorf("before its time is up: %+v", a)
+		}
+		time.Sleep(host.ProbeWithin)
+		synctest.Wait()
+		if a := h.AllAgents()[0]; a.Err == nil || !strings.Contains(a.Err.Error(), "no answer within 30s") {
+			t.Errorf("after that: %+v", a)
+		}
+		b.silent.Store(false)
+		time.Sleep(host.ReprobeMost)
+		synctest.Wait()
+		b.silent.Store(true)
+		if a := impatient(); !a.Known || a.Err != nil {
+			t.Errorf("an agent that had answered: %+v", a)
 		}
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -298,6 +298,36 @@ func TestAgentThatDiesEndsItsTurn(t *testing.T) {
 	})
 }
 
+// An agent that asks about a call again, once it may run, asks about something
+// else: nobody has allowed that.
+func TestAFurtherQuestionAboutAnAllowedCallIsAsked(t *testing.T) {
+	r := &rogue{}
+	r.say = func(c *rogueTalk, turn string) {
+		c.frames <- agent.Frame{Kind: agent.ToolStart, Call: "1", Tool: &agent.Tool{Name: "bash", Tag: event.TagExec, Command: "make"}}
+		c.frames <- agent.Frame{Kind: agent.Permission, Call: "1", Request: "r"}
+	}
+	bubble(t, r, func(f *fixture, s *host.Session) {
+		promptOn(t, s, "go")
+		synctest.Wait()
+		if err := s.Resolve(context.Background(), s.State().Open[0].ID, event.Resolution{Outcome: event.Allowed, By: tester}); err != nil {
+			t.Fatal(err)
+		}
+		r.talks()[0].frames <- agent.Frame{Kind: agent.Permission, Call: "1", Request: "r2",
+			Tool: &agent.Tool{Name: "bash", Tag: event.TagExec, Command: "rm -r build", Input: []byte(`{"command":"rm -r build"}`)}}
+		synctest.Wait()
+		open := s.State().Open
+		if len(open) != 1 || string(open[0].Input) != `{"command":"rm -r build"}` {
+			t.Fatalf("asked: %+v", open)
+		}
+		if err := s.Resolve(context.Background(), open[0].ID, event.Resolution{Outcome: event.Denied, By: tester}); err != nil {
+			t.Fatal(err)
+		}
+		if tool := s.State().DefaultChat().Active.Parts[0].Tool; tool.Status != event.CallDenied {
+			t.Errorf("the call is %+v", tool)
+		}
+	})
+}
+
 func TestApprovalExpires(t *testing.T) {
 	r := &rogue{}
 	r.say = func(c *rogueTalk, turn string) {

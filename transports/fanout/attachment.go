@@ -105,10 +105,10 @@ func (a *Attachment) Pos() uint64 {
 	return a.pos
 }
 
-// live hands over the run that ends with the newest frame; the caller holds
-// the lock.
-func (a *Attachment) live(run outbox.Frame) {
-	if ok, full := a.push(run); ok {
+// live hands over the run of some frames that ends with the newest; the caller
+// holds the lock.
+func (a *Attachment) live(run outbox.Frame, frames int) {
+	if ok, full := a.push(run, frames); ok {
 		a.pos = a.topic.last
 	} else if full {
 		a.feed()
@@ -178,10 +178,10 @@ func (a *Attachment) catchUp() (pushed int, more bool) {
 			return pushed, true
 		}
 		run, end := t.joined(n)
-		ok, full := a.push(run)
+		ok, full := a.push(run, int(end-n))
 		if full && end > n+1 { // there may be room for less
 			run, end = t.entry(n).Frame, n+1
-			ok, full = a.push(run)
+			ok, full = a.push(run, 1)
 		}
 		switch {
 		case full:
@@ -211,10 +211,11 @@ func (t *Topic) joined(n uint64) (outbox.Frame, uint64) {
 	return outbox.Frame(run), n
 }
 
-// push gives the sink a frame or a run. When the sink is closed the attachment leaves.
-func (a *Attachment) push(f outbox.Frame) (ok, full bool) {
-	switch err := a.sink.Push(f); {
+// push gives the sink a run of some frames. When the sink is closed the attachment leaves.
+func (a *Attachment) push(run outbox.Frame, frames int) (ok, full bool) {
+	switch err := a.sink.Push(run); {
 	case err == nil:
+		a.topic.counts.Delivered(frames)
 		return true, false
 	case errors.Is(err, outbox.ErrFull):
 		return false, true

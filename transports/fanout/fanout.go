@@ -58,6 +58,7 @@ type Entry struct {
 // except that only one goroutine may publish.
 type Topic struct {
 	retain Retain
+	counts *Counts
 
 	mu    sync.Mutex
 	ring  []Entry // length is zero or a power of two
@@ -86,6 +87,9 @@ func NewTopic(after uint64, r Retain) *Topic {
 	}
 	return &Topic{retain: r, floor: after, last: after}
 }
+
+// Count makes the topic count its frames. It is called before the first.
+func (t *Topic) Count(c *Counts) { t.counts = c }
 
 // Publish adds a frame and hands it to everyone who is in step.
 func (t *Topic) Publish(pos uint64, f outbox.Frame) {
@@ -131,7 +135,8 @@ func (t *Topic) flush() {
 	if t.fresh == t.next {
 		return
 	}
-	before, run := t.entry(t.fresh).Pos, outbox.Frame(t.run)
+	before, run, frames := t.entry(t.fresh).Pos, outbox.Frame(t.run), int(t.next-t.fresh)
+	t.counts.Encoded(frames)
 	t.fresh, t.run = t.next, nil
 	// Backwards, because an attachment whose sink has closed leaves the list
 	// and the last one, already served, takes its place.
@@ -142,7 +147,7 @@ func (t *Topic) flush() {
 		case a.pos >= before: // it attached in between
 			a.start()
 		default:
-			a.live(run)
+			a.live(run, frames)
 		}
 	}
 	t.evict()

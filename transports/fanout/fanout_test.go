@@ -448,6 +448,32 @@ func TestSinkThatTakesFramesIsNotLeftBehind(t *testing.T) {
 	})
 }
 
+// However a frame gets to a sink, it counts once for it, and once as encoded.
+func TestFramesAreCountedOnceForEachSink(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const count, sinks = 1000, 5
+		var counts fanout.Counts
+		topic := fanout.NewTopic(0, fanout.Retain{})
+		topic.Count(&counts)
+		small, held := outbox.New(1000), outbox.New(0)
+		defer topic.Attach(small, fanout.AttachOptions{}).Detach()
+		late := topic.Attach(held, fanout.AttachOptions{Held: true})
+		defer late.Detach()
+		for range sinks - 2 {
+			defer topic.Attach(outbox.New(0), fanout.AttachOptions{}).Detach()
+		}
+		publish(topic, 1, count)
+		late.Release()
+		for got := 0; got < count; synctest.Wait() {
+			got += len(take(small, 1))
+		}
+		if encoded, delivered := counts.Read(); encoded != count || delivered != sinks*count {
+			t.Errorf("%d encoded, %d delivered", encoded, delivered)
+		}
+	})
+}
+
 // A sink that takes nothing lets the ring grow for a moment; then it is told of
 // the gap and what was kept for it goes, though nothing more is published.
 func TestSinkThatTakesNothingIsLeftBehindSoon(t *testing.T) {

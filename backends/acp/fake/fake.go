@@ -130,9 +130,10 @@ func (f *fake) take(m *message) {
 		Config  string `json:"configId"`
 		Value   string `json:"value"`
 		Prompt  []block
+		Meta    json.RawMessage `json:"_meta"`
 	}
 	_ = json.Unmarshal(m.Params, &p)
-	f.note(m.Method, p.Session)
+	f.note(m.Method, strings.TrimSpace(p.Session+" "+string(p.Meta)))
 	switch m.Method {
 	case "":
 		f.state.Lock()
@@ -210,14 +211,14 @@ func (f *fake) take(m *message) {
 }
 
 // note writes down what was called.
-func (f *fake) note(method, session string) {
+func (f *fake) note(method, of string) {
 	path := os.Getenv(LogVar)
 	if path == "" || method == "" {
 		return
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, _ = fmt.Fprintln(file, strings.TrimSpace(method+" "+session))
+		_, _ = fmt.Fprintln(file, strings.TrimSpace(method+" "+of))
 		_ = file.Close()
 	}
 }

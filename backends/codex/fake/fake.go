@@ -24,6 +24,9 @@ import (
 // Var names the folder in which Main keeps threads.
 const Var = "CODEX_FAKE_HOME"
 
+// TrustedFile in the folder of Var names the last folder that it took for trusted.
+const TrustedFile = "trusted"
+
 // SignedOutVar is set for a program that is not signed in.
 const SignedOutVar = "CODEX_FAKE_SIGNED_OUT"
 
@@ -172,7 +175,12 @@ func (f *fake) request(m message) {
 	case "account/read":
 		answer(map[string]any{"account": nil, "requiresOpenaiAuth": os.Getenv(SignedOutVar) != ""})
 	case "thread/start":
-		cwd, _ := p.Cwd.(string)
+		cwd, named := p.Cwd.(string)
+		if named { // with this sandbox, Codex takes that for the user's word
+			_ = os.WriteFile(filepath.Join(f.home, TrustedFile), []byte(cwd), 0o600)
+		} else {
+			cwd, _ = os.Getwd()
+		}
 		answer(f.begin(&fakeThread{Cwd: cwd}))
 	case "thread/resume":
 		if t = f.load(p.ThreadID); t == nil {

@@ -128,6 +128,8 @@ func (r *fakeRun) do(line string) map[string]any {
 		r.leave(rest)
 	case "run":
 		r.run(rest)
+	case "widen":
+		r.widen(rest)
 	case "write":
 		r.write(rest)
 	case "ask":
@@ -200,6 +202,19 @@ func decision(answer json.RawMessage) string {
 	}
 	_ = json.Unmarshal(answer, &a)
 	return a.Result.Decision
+}
+
+// widen asks about a command and, when that may run, about more for it.
+func (r *fakeRun) widen(command string) {
+	id := r.f.newID("call")
+	r.start(map[string]any{"type": "commandExecution", "id": id, "command": command, "cwd": r.t.Cwd, "processId": nil, "status": "inProgress"})
+	if decision(r.ask("item/commandExecution/requestApproval", map[string]any{"itemId": id, "command": command, "cwd": r.t.Cwd})) != "accept" {
+		return
+	}
+	answer := r.ask("item/permissions/requestApproval", map[string]any{"itemId": id, "reason": "all files",
+		"permissions": map[string]any{"fileSystem": map[string]any{"write": []string{"/"}}}})
+	r.say([]string{string(answer)})
+	r.complete(map[string]any{"type": "commandExecution", "id": id, "command": command, "cwd": r.t.Cwd, "status": "completed", "exitCode": 0})
 }
 
 func (r *fakeRun) run(command string) {

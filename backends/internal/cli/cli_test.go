@@ -16,6 +16,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/lines"
+	"github.com/polyhost/polyhost/core/procgroup/proctest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -202,11 +203,7 @@ func TestEndOthersSparesTheProgramAndWhatWasThere(t *testing.T) {
 func TestFindAndVersionSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	tool := filepath.Join(dir, "tool")
-	write := func(script string) {
-		if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(script string) { proctest.Script(t, tool, "#!/bin/sh\n"+script) }
 	prog := Program{Title: "Tool", Name: "no-such-tool", Var: "TOOL_PATH", Install: "get tool", Oldest: "1.20"}
 	problem := func(err error) agent.Problem {
 		t.Helper()

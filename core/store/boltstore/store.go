@@ -9,9 +9,10 @@
 // and the group being written, each batch whole.
 //
 // Failure: when a group cannot be written, each of its batches is tried alone;
-// the tickets of those that fail have the cause, and later ones are tried; a log that missed a batch takes nothing until it is
-// continued exactly where it ends on disk. If it cannot be known whether a
-// group is on disk, the store writes nothing more until it is opened again.
+// the tickets of those that fail have the cause, and later ones are tried; a
+// log that missed a batch takes nothing until it is continued exactly where it
+// ends on disk. If it cannot be known whether a group is on disk, the store
+// writes nothing more until it is opened again.
 //
 // Bounds: batches that are not written yet are bounded in bytes. Blocking:
 // Commit waits while that queue is full. Reads copy out in a transaction of

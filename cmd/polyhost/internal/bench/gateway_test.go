@@ -22,6 +22,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/plugins/discover"
 	"github.com/polyhost/polyhost/plugins/wire"
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/wiretest"
 )
 
@@ -83,6 +84,8 @@ type gateway struct {
 	agent string
 	key   string // of one BAE session, for all who watch it
 	epoch string // of zidane's signals
+
+	frames fanout.Counts // of the front that inside runs
 }
 
 // start runs a gateway in a fresh home until the benchmark ends. Its agent is

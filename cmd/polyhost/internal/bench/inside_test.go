@@ -24,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/store/boltstore"
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/wiretest"
 )
@@ -61,7 +62,11 @@ func inside(t testing.TB, name string) *gateway {
 		if which != name && which != "cognitio" {
 			continue
 		}
-		f, err := open(front.Deps{Host: h, Automations: set, Log: log, Home: filepath.Join(dir, "home"), Version: "test", Instance: "test", Shutdown: func() {}})
+		var frames *fanout.Counts
+		if which == name {
+			frames = &g.frames
+		}
+		f, err := open(front.Deps{Frames: frames, Host: h, Automations: set, Log: log, Home: filepath.Join(dir, "home"), Version: "test", Instance: "test", Shutdown: func() {}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func (x *examination) running(ctx context.Context, locked error) {
 		case b.State == "failed":
 			x.note("agent", Wrong, x.logOf(b.Name), "%s does not start: %s", b.Name, b.Error)
 		default:
-			x.note("agent", Wary, "", "%s was not asked yet", b.Name)
+			x.note("agent", Wary, "", "%s has not said yet what it is", b.Name)
 		}
 	}
 	x.leftovers(s.Instance)

@@ -27,6 +27,7 @@ import (
 	"github.com/polyhost/polyhost/core/store/boltstore"
 	"github.com/polyhost/polyhost/core/terminal"
 	"github.com/polyhost/polyhost/plugins/supervisor"
+	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/listen"
 )
 
@@ -68,6 +69,7 @@ type service struct {
 	sockets map[string]net.Listener // by listener name, until they are served
 	addrs   map[string]string
 	front   front.Front
+	frames  fanout.Counts
 	servers []*listen.Server
 }
 
@@ -282,7 +284,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
 	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
-		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Shutdown: func() { g.fail(nil) }}
+		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
 	} else {
@@ -302,6 +304,7 @@ func (g *gateway) connections() []console.FrontStatus {
 			continue
 		}
 		f := console.FrontStatus{Name: s.name, Addr: s.addrs[""]}
+		f.Encoded, f.Delivered = s.frames.Read()
 		for _, srv := range s.servers {
 			f.Connections += srv.Active()
 		}
