@@ -195,6 +195,9 @@ func (f *Front) agents() []agentInfo {
 	for i, a := range infos {
 		s := agentInfo{Provider: a.Name, DisplayName: a.Info.Title, Description: a.Info.Description, Models: []modelInfo{},
 			ProtectedResources: []struct{}{}, Capabilities: agentCapabilities{MultipleChats: &struct{}{}}}
+		if a.Info.Capabilities.Dirs {
+			s.Capabilities.MultipleDirs = &multipleDirs{true, true}
+		}
 		for _, m := range a.Info.Models {
 			row := modelInfo{ID: m.ID, Provider: a.Name, Name: modelName(m), MaxContextWindow: m.Context}
 			if a.Info.Capabilities.Images {

@@ -49,14 +49,17 @@ func init() {
 	no := func(why string) func(*action, context.Context) error {
 		return func(*action, context.Context) error { return refusal(why) }
 	}
-	const oneDirectory = "the working directories of a session are chosen when it is created"
+	const allDirectories = "the chats of this host work in all directories of their session"
 	actions = map[string]row{
-		"session/titleChanged":        {onSession, (*action).renameSession},
-		"session/activeClientSet":     {onSession, (*action).setActiveClient},
-		"session/activeClientRemoved": {onSession, (*action).removeActiveClient},
-		"session/isReadChanged":       {onSession, (*action).readSession},
-		"session/isArchivedChanged":   {onSession, (*action).archiveSession},
-		"session/configChanged":       {onSession, (*action).configure},
+		"session/titleChanged":             {onSession, (*action).renameSession},
+		"session/activeClientSet":          {onSession, (*action).setActiveClient},
+		"session/activeClientRemoved":      {onSession, (*action).removeActiveClient},
+		"session/isReadChanged":            {onSession, (*action).readSession},
+		"session/isArchivedChanged":        {onSession, (*action).archiveSession},
+		"session/configChanged":            {onSession, (*action).configure},
+		"session/workingDirectorySet":      {onSession, (*action).addDirectory},
+		"session/workingDirectoryRemoved":  {onSession, (*action).removeDirectory},
+		"session/workingDirectoryReplaced": {onSession, (*action).replaceDirectory},
 
 		"chat/turnStarted":             {onChat, (*action).startTurn},
 		"chat/turnCancelled":           {onChat, (*action).cancelTurn},
@@ -75,11 +78,8 @@ func init() {
 		"chat/turnResume":                      {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
 		"chat/truncated":                       {onChat, no("the agents of this host cannot forget turns")},
 		"chat/toolCallResultConfirmed":         {onChat, no("this host never asks whether a result may be used")},
-		"chat/workingDirectorySet":             {onChat, no(oneDirectory)},
-		"chat/workingDirectoryRemoved":         {onChat, no(oneDirectory)},
-		"session/workingDirectorySet":          {onSession, no(oneDirectory)},
-		"session/workingDirectoryRemoved":      {onSession, no(oneDirectory)},
-		"session/workingDirectoryReplaced":     {onSession, no(oneDirectory)},
+		"chat/workingDirectorySet":             {onChat, no(allDirectories)},
+		"chat/workingDirectoryRemoved":         {onChat, no(allDirectories)},
 		"session/customizationToggled":         {onSession, no("this host has no such customization")},
 		"session/mcpServerStartRequested":      {onSession, no("this host has no such MCP server")},
 		"session/mcpServerStopRequested":       {onSession, no("this host has no such MCP server")},

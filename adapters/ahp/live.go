@@ -42,6 +42,7 @@ type live struct {
 	steeringName   map[id.ID]string // of the steering message, by chat
 	removedAliases map[string]string
 	config         map[string]string // before the event
+	dirs           []string          // the same
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool

@@ -102,6 +102,7 @@ func (l *live) before(e *event.Event) {
 		}
 	case *event.SessionUpdated:
 		l.config = configValues(l.st.Info.Settings)
+		l.dirs = l.st.Info.Dirs
 	}
 	if part.IsNil() {
 		return

@@ -237,6 +237,9 @@ func (l *live) sessionUpdated(b *event.SessionUpdated) {
 			return map[string]any{"type": "session/isArchivedChanged", "isArchived": *b.Archived}
 		})
 	}
+	if b.Dirs != nil {
+		l.dirsChanged(l.take("dirs:" + who))
+	}
 	if b.Settings != nil {
 		changes, whole := configChanges(l.config, configValues(l.st.Info.Settings))
 		l.say(id.Nil, l.take("config:"+who), func(*renderer) any {

@@ -22,7 +22,15 @@ type agentInfo struct {
 }
 
 type agentCapabilities struct {
-	MultipleChats *struct{} `json:"multipleChats,omitempty"`
+	MultipleChats *struct{}     `json:"multipleChats,omitempty"`
+	MultipleDirs  *multipleDirs `json:"multipleWorkingDirectories,omitempty"`
+}
+
+// multipleDirs: the first directory is where the agent runs, and may be
+// replaced.
+type multipleDirs struct {
+	ImmutablePrimary   bool `json:"immutablePrimary"`
+	PrimaryReplacement bool `json:"primaryReplacement"`
 }
 
 type modelInfo struct {

@@ -116,7 +116,7 @@ type initialized struct {
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, Catalogue: true, Background: true, Compact: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, Catalogue: true, Background: true, Compact: true,
 	}
 }
 

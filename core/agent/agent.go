@@ -125,6 +125,8 @@ type Capabilities struct {
 	// MCP: the agent connects to the servers of Open.MCP, and so can call
 	// clients' tools.
 	MCP bool `json:"mcp,omitempty"`
+	// Dirs: the agent works in all directories of Open.Dirs, not the first alone.
+	Dirs bool `json:"dirs,omitempty"`
 	// Fork: Open.Fork is understood.
 	Fork bool `json:"fork,omitempty"`
 	// Catalogue: the backend is a Cataloger.
