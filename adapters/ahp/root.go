@@ -20,15 +20,18 @@ type rootChannel struct {
 
 	mu   sync.Mutex // held while something is said, so that snapshots agree
 	rows map[id.ID]sessionRow
-	// settings are replaced, never written to.
-	settings values
+	// What follows is as it was last said: the front may be ahead of it. All are
+	// replaced, never written to.
+	agents    []agentInfo
+	terminals []terminalInfo
+	settings  values
 }
 
 // newRoot begins to watch, before the front has clients: they would not hear
 // of the sessions that were made until it did.
 func newRoot(f *Front) *rootChannel {
 	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{},
-		settings: f.settings.values}
+		agents: f.agents(), terminals: []terminalInfo{}, settings: f.settings.values}
 	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
 		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
 	}
@@ -40,7 +43,7 @@ func (r *rootChannel) take() taken {
 	defer r.mu.Unlock()
 	t := taken{ch: r.ch, held: held{ch: r.ch}}
 	t.Resource = rootURI
-	t.State = rootState{Agents: r.front.agents(), ActiveSessions: len(r.rows), Terminals: r.front.terminals.infos(),
+	t.State = rootState{Agents: r.agents, ActiveSessions: len(r.rows), Terminals: r.terminals,
 		Config: rootConfig{declared, r.settings}}
 	t.FromSeq, t.pos = r.front.journal.now()
 	return t
@@ -71,14 +74,16 @@ func (r *rootChannel) agentsReady(ctx context.Context) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.say(map[string]any{"type": "root/agentsChanged", "agents": r.front.agents()})
+	r.agents = r.front.agents()
+	r.say(map[string]any{"type": "root/agentsChanged", "agents": r.agents})
 }
 
 // terminalsChanged tells the list of terminals.
 func (r *rootChannel) terminalsChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.say(map[string]any{"type": "root/terminalsChanged", "terminals": r.front.terminals.infos()})
+	r.terminals = r.front.terminals.infos()
+	r.say(map[string]any{"type": "root/terminalsChanged", "terminals": r.terminals})
 }
 
 // settingsChanged tells what was pushed of the settings that all share.

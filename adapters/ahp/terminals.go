@@ -141,17 +141,21 @@ func (t *terminals) gone(shell *terminal.Terminal) {
 
 func terminalURI(terminal id.ID) string { return terminalScheme + ":/" + terminal.String() }
 
-// claimOf is the claim of a session that opened a terminal by itself.
+// claimOf is the claim of a session that opened a terminal by itself. It is
+// whole even when the session or the chat has gone meanwhile.
 func (f *Front) claimOf(o terminal.Owner) terminalClaim {
-	c := terminalClaim{Kind: "session", TurnID: f.turnNamed(o), ToolCallID: o.Call}
-	if sum, ok := f.host.Summary(o.Session); ok {
+	c := terminalClaim{Kind: "session", Session: o.Session.AHP(sessionAlias), TurnID: f.turnNamed(o), ToolCallID: o.Call}
+	sum, ok := f.host.Summary(o.Session)
+	if ok {
 		c.Session = sessionURI(&sum.Info)
-		for i := range sum.Chats {
-			if info := &sum.Chats[i].Info; info.ID == o.Chat {
-				c.Chat = speller{c.Session}.chat(o.Chat, sum.Default, info.Aliases)
-			}
+	}
+	var aliases map[string]string
+	for i := range sum.Chats {
+		if info := &sum.Chats[i].Info; info.ID == o.Chat {
+			aliases = info.Aliases
 		}
 	}
+	c.Chat = speller{c.Session}.chat(o.Chat, sum.Default, aliases)
 	return c
 }
 

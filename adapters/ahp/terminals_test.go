@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/terminal"
 )
 
@@ -277,4 +278,46 @@ func TestATerminalIsTakenUpAgain(t *testing.T) {
 	from := back.mark()
 	q.dispatch(tt, object{"type": "terminal/input", "data": "exit\r"})
 	back.action(from, tt, "terminal/exited")
+}
+
+// The root's snapshot lists the terminals that were told by then, even while a
+// change of the list waits to be told.
+func TestRootSnapshotListsWhatWasTold(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p, late := g.connect("p"), g.connect("late")
+	x := &term{front: g.front, uri: tt, info: terminalInfo{Resource: tt, Title: "x",
+		Claim: terminalClaim{Kind: "client", ClientID: "p"}, Lifecycle: lifecycleOf(false, nil)}}
+	g.front.terminals.mu.Lock()
+	g.front.terminals.list = append(g.front.terminals.list, x)
+	g.front.terminals.mu.Unlock()
+	p.agreeWith(late, rootURI)
+	from := p.mark()
+	g.front.root.terminalsChanged()
+	p.action(from, rootURI, "root/terminalsChanged")
+	p.agreeWith(late, rootURI)
+	if l := p.state(rootURI)["terminals"].([]any); len(l) != 1 {
+		t.Errorf("the list is %s", show(l))
+	}
+}
+
+// A session's claim is whole when its chat has gone before the terminal came.
+func TestClaimOfAChatThatIsGone(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("p")
+	const session = "demo:/claims"
+	p.session(g, session)
+	sid, ok := g.front.findSession(session)
+	if !ok {
+		t.Fatal("no session")
+	}
+	gone := terminal.Owner{Session: sid, Chat: id.New(), Turn: "t1"}
+	if c := g.front.claimOf(gone); c.Session != session || !strings.HasPrefix(c.Chat, "ahp-chat://") {
+		t.Errorf("claim of a chat that is gone: %+v", c)
+	}
+	gone.Session = id.New()
+	if c := g.front.claimOf(gone); !strings.HasPrefix(c.Session, "ahp-session:/") || !strings.HasPrefix(c.Chat, "ahp-chat://") {
+		t.Errorf("claim of a session that is gone: %+v", c)
+	}
 }
