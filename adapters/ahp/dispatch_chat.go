@@ -41,7 +41,8 @@ func (a *action) startTurn(ctx context.Context) error {
 		return errNowhere
 	}
 	if activeTurn(c, p.TurnID) != nil || slices.ContainsFunc(c.Turns, func(t *state.Turn) bool { return turnID(t) == p.TurnID }) {
-		return errUnchanged // sent twice
+		// Not unchanged: to hear it again would empty the turn for its sender.
+		return refusal("that turn was started already")
 	}
 	prompt := in.prompt(a.place.chat, a.conn.actor())
 	prompt.TurnAlias, prompt.Busy = p.TurnID, host.BusyRefuse

@@ -304,3 +304,20 @@ func TestSubagent(t *testing.T) {
 	p.agree(g, chat)
 	p.agree(g, sess)
 }
+
+// A turn that is sent again is refused, running or over: to hear of it once
+// more would empty it in the state of its sender.
+func TestTurnSentTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("one")
+	chat := p.session(g, sess)
+	p.dispatch(chat, started("t1", "say early\nask Which? | red"))
+	p.action(0, chat, "chat/inputRequested")
+	p.refused(chat, started("t1", "say early\nask Which? | red"), "started already")
+	p.agree(g, chat)
+	p.echo(p.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": "t1", "duration": 1}))
+	p.idle(chat, "t1")
+	p.refused(chat, started("t1", "say again"), "started already")
+	p.agree(g, chat)
+}
