@@ -39,6 +39,7 @@ type Set struct {
 
 	watching sync.Mutex // held while watchers hear, so that all hear one order
 	watchers []func(t *Terminal, open bool)
+	told     []*Terminal // those that watchers know
 }
 
 // NewSet makes an empty set.
@@ -96,7 +97,7 @@ func (s *Set) Open(o Open) (*Terminal, error) {
 		t.End()
 		return nil, ErrClosed
 	}
-	s.tell(t, true)
+	s.tell(t)
 	return t, nil
 }
 
@@ -138,19 +139,26 @@ func (s *Set) files() string {
 func (s *Set) Watch(f func(t *Terminal, open bool)) {
 	s.watching.Lock()
 	defer s.watching.Unlock()
-	for _, t := range s.All() {
+	for _, t := range s.told {
 		f(t, true)
 	}
 	s.watchers = append(s.watchers, f)
 }
 
-func (s *Set) tell(t *Terminal, open bool) {
+// tell tells whether a terminal is there as it is now: who opened it and who
+// removed it may come here in either order.
+func (s *Set) tell(t *Terminal) {
 	s.watching.Lock()
 	defer s.watching.Unlock()
-	if t.told == open { // told by Watch, or removed before it was told of
+	open, at := slices.Contains(s.All(), t), slices.Index(s.told, t)
+	switch {
+	case open == (at >= 0):
 		return
+	case open:
+		s.told = append(s.told, t)
+	default:
+		s.told = slices.Delete(s.told, at, at+1)
 	}
-	t.told = open
 	for _, f := range s.watchers {
 		f(t, open)
 	}
@@ -183,7 +191,7 @@ func (s *Set) Remove(t *Terminal) {
 	}
 	s.mu.Unlock()
 	if i >= 0 {
-		s.tell(t, false)
+		s.tell(t)
 	}
 	t.End()
 }

@@ -25,7 +25,6 @@ type Terminal struct {
 	set   *Set
 	group *procgroup.Group
 	pty   *os.File
-	told  bool          // of to the set's watchers; belongs to their lock
 	done  chan struct{} // closed when the shell has ended and its end was told
 
 	mu       sync.Mutex
