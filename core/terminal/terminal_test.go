@@ -161,8 +161,9 @@ func TestBashMarksItsCommands(t *testing.T) {
 	c.typed(" echo secret x\b\x7f\x7fed\r") // not in the history: read off the screen
 	c.until("<end 0>")
 	c.until("ready> ")
-	c.typed("sleep 100\r")
-	c.until("<run sleep 100>")
+	// bash announces a command before it starts it, and loses a ^C in between.
+	c.typed("sh -c 'echo up; exec sleep 100'\r")
+	c.until("<run sh -c 'echo up; exec sleep 100'>up\r\n")
 	c.typed("\x03")
 	c.until("<end 130>")
 	c.until("ready> ")
