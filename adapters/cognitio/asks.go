@@ -248,7 +248,7 @@ type pending struct {
 func (f *server) pendings(c *call, take func(*event.Interaction) bool, dir string) ([]pending, error) {
 	var out []pending
 	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-		if sum.Approvals+sum.Questions == 0 || dir != "" && !inDir(&sum.Info, dir) {
+		if !sum.MayAsk() || dir != "" && !inDir(&sum.Info, dir) {
 			continue
 		}
 		s, err := f.host.Session(c.ctx(), sum.Info.ID)

@@ -78,7 +78,7 @@ func (c *call) open(ctx context.Context, wire string, take func(event.Interactio
 		add(st, chat)
 	} else {
 		for _, sum := range c.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-			if sum.Approvals+sum.Questions == 0 {
+			if !sum.MayAsk() {
 				continue
 			}
 			if s, err := c.host.Session(ctx, sum.Info.ID); err == nil {

@@ -106,6 +106,10 @@ func summarise(st *state.State, private bool) Summary {
 	return s
 }
 
+// MayAsk reports whether something in the session may wait for a person. The
+// list is a moment behind its sessions: one that runs may have asked just now.
+func (s *Summary) MayAsk() bool { return s.Approvals+s.Questions > 0 || s.Status == Running }
+
 func lastTurn(c *state.Chat) *state.Turn {
 	if n := len(c.Turns); n > 0 {
 		return c.Turns[n-1]
