@@ -32,6 +32,7 @@ var abilities = map[string]string{
 	"Catalogue":   "past conversations",
 	"Background":  "work after a turn",
 	"Compact":     "compaction that is told",
+	"Dirs":        "several working directories",
 }
 
 // The table in the docs is made from what the drivers promise, so that neither
