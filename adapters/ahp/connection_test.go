@@ -346,10 +346,7 @@ func TestReconnectReplaysWhatWasMissed(t *testing.T) {
 	q.subscribe(chat)
 	p.dispatch(chat, started("t1", "say one"))
 	p.idle(chat, "t1")
-	p.mu.Lock()
-	last, states := p.last, p.states
-	p.mu.Unlock()
-	p.ws.Close()
+	last, states := p.hangUp()
 	q.dispatch(chat, started("t2", "say two"))
 	q.idle(chat, "t2")
 
@@ -395,7 +392,7 @@ func TestRestart(t *testing.T) {
 	p.dispatch(chat, started("t1", "say one"))
 	p.idle(chat, "t1")
 	p.echo(p.dispatch(sess, object{"type": "session/activeClientSet", "activeClient": object{"clientId": "editor", "tools": []any{object{"name": "pick"}}}}))
-	last := p.last
+	last := p.seen()
 	g.stop()
 	g.start()
 	// The tools of a client that is gone are nobody's to run.

@@ -123,6 +123,7 @@ type peer struct {
 	t    testing.TB
 	id   string
 	ws   *websocket.Conn
+	done chan struct{} // closed when nothing is read any more
 	next int
 	seq  int
 	wire strict.Log // judges what the host sends
@@ -142,12 +143,19 @@ func (g *gateway) dial(clientID string) *peer {
 	if err != nil {
 		g.t.Fatalf("dial: %v %v", err, resp)
 	}
-	p := &peer{t: g.t, id: clientID, ws: ws, states: map[string]object{}, rows: map[string]object{}}
+	p := &peer{t: g.t, id: clientID, ws: ws, done: make(chan struct{}), states: map[string]object{}, rows: map[string]object{}}
 	p.change = sync.NewCond(&p.mu)
-	done := make(chan struct{})
-	go func() { defer close(done); p.read() }()
-	g.t.Cleanup(func() { ws.Close(); <-done })
+	go func() { defer close(p.done); p.read() }()
+	g.t.Cleanup(func() { p.hangUp() })
 	return p
+}
+
+// hangUp cuts the connection and returns where the peer was then: the last
+// number it saw and the states it holds at that number.
+func (p *peer) hangUp() (last float64, states map[string]object) {
+	p.ws.Close()
+	<-p.done
+	return p.last, p.states
 }
 
 // connect dials and initializes, watching the root.
@@ -259,6 +267,13 @@ func (p *peer) wait(from int, what string, match func(object) bool) (object, int
 		}
 		p.change.Wait()
 	}
+}
+
+// seen is the last number of the host that the peer has seen.
+func (p *peer) seen() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 func (p *peer) mark() int {
