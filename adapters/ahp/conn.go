@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/lines"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/outbox"
+	"github.com/polyhost/polyhost/transports/pipe"
 	"github.com/polyhost/polyhost/transports/ws"
 )
 
@@ -22,7 +25,7 @@ import (
 // those about resources (see lane).
 type conn struct {
 	front  *Front
-	ws     *ws.Conn
+	ws     socket
 	peer   *jsonrpc.Peer
 	log    *slog.Logger
 	number uint64 // grows with each connection
@@ -35,6 +38,18 @@ type conn struct {
 	settings values           // its own of the root's; replaced, never written to
 
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
+}
+
+// socket is what carries the messages of a connection: a WebSocket, or a pair of
+// pipes. The frames of its queue are those of package ws.
+type socket interface {
+	Serve(ctx context.Context, onMessage func(ctx context.Context, data []byte)) error
+	Send(message []byte) error
+	Outbox() *outbox.Outbox
+	SetReadLimit(n int64)
+	Close(code int, reason string)
+	CloseSlow(reason string)
+	Done() <-chan struct{}
 }
 
 // held is a channel that a connection watches.
@@ -50,21 +65,38 @@ func isUpgrade(r *http.Request) bool {
 
 // accept takes a connection and lets it run.
 func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	if f.stopping {
-		f.mu.Unlock()
-		http.Error(w, "the gateway is stopping", http.StatusServiceUnavailable)
+	if !f.enter() {
+		http.Error(w, errStopping.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	f.wg.Add(1)
-	f.mu.Unlock()
 	sock, err := ws.Upgrade(w, r, ws.Options{ReadLimit: handshakeLimit, OutboxLimit: outboxLimit, Binary: ws.AsText, Logger: f.log})
 	if err != nil {
 		f.log.Debug("A handshake failed", "err", err)
 		f.wg.Done()
 		return
 	}
-	c := &conn{front: f, ws: sock, log: f.log.With("peer", r.RemoteAddr), subs: map[string]held{}, spelled: map[id.ID]string{}}
+	c := f.connect(sock, r.RemoteAddr)
+	listen.Detach(r, func(context.Context) {
+		defer f.wg.Done()
+		c.serve()
+	})
+}
+
+var errStopping = errors.New("the gateway is stopping")
+
+// enter lets a connection in, until the front stops; it leaves by wg.Done.
+func (f *Front) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.stopping {
+		f.wg.Add(1)
+	}
+	return !f.stopping
+}
+
+// connect makes a connection of what carries it.
+func (f *Front) connect(sock socket, peer string) *conn {
+	c := &conn{front: f, ws: sock, log: f.log.With("peer", peer), subs: map[string]held{}, spelled: map[id.ID]string{}}
 	c.peer = jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
 		Send:     c.send,
 		Handle:   c.handle,
@@ -76,14 +108,23 @@ func (f *Front) accept(w http.ResponseWriter, r *http.Request) {
 		MaxInFlight: maxInFlight,
 	})
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.accepted++
 	c.number = f.accepted
 	f.conns[c] = struct{}{}
-	f.mu.Unlock()
-	listen.Detach(r, func(context.Context) {
-		defer f.wg.Done()
-		c.serve()
-	})
+	return c
+}
+
+// ServePipe serves one client over a pair of pipes, a line for each message, until
+// it closes its end. Who has the pipes needs no token. Run must run.
+func (f *Front) ServePipe(in io.ReadCloser, out io.Writer) error {
+	if !f.enter() {
+		return errStopping
+	}
+	defer f.wg.Done()
+	sock := pipe.New(lines.NewReader(in, messageLimit).Next, func() { _ = in.Close() }, out, outboxLimit)
+	f.connect(sock, "stdio").serve()
+	return nil
 }
 
 // serve runs the connection until it ends and everything it started did.

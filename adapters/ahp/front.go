@@ -190,14 +190,28 @@ func (f *Front) Drain(ctx context.Context) {
 	f.mu.Lock()
 	f.stopping = true
 	conns := make([]*ws.Conn, 0, len(f.conns))
+	var pipes []socket
 	for c := range f.conns {
-		conns = append(conns, c.ws)
+		if sock, ok := c.ws.(*ws.Conn); ok {
+			conns = append(conns, sock)
+		} else {
+			pipes = append(pipes, c.ws)
+		}
 	}
 	f.mu.Unlock()
 	projected := make(chan struct{})
 	go func() { f.projecting.Wait(); close(projected) }()
 	shared.Settle(ctx, projected)
-	ws.Goodbye(ctx, conns, "the gateway is stopping")
+	for _, p := range pipes {
+		p.Close(ws.CloseGoingAway, errStopping.Error())
+	}
+	ws.Goodbye(ctx, conns, errStopping.Error())
+	for _, p := range pipes {
+		select {
+		case <-p.Done():
+		case <-ctx.Done():
+		}
+	}
 }
 
 // serve is the door: host, origin and token are judged before the upgrade.

@@ -21,17 +21,22 @@ import (
 var errTwice = errors.New("stopped at once by a second signal")
 
 func (p *program) serve() *cobra.Command {
-	var table bool
+	var table, stdio bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
 		Long: `Run the gateway until it gets an interrupt or TERM signal. Running turns then get
 the grace period, end as interrupted, and all clients are told; a second signal
-ends everything at once. Exit code 3 says that another gateway has the home.`,
+ends everything at once. Exit code 3 says that another gateway has the home.
+
+With --stdio a program that starts the gateway speaks the front ahp to it through
+standard input and output, one JSON text a line, and needs no token. The gateway
+stops when that program closes its end; the ports are served as ever.`,
 		Args: cobra.NoArgs,
 	}
 	p.source.Bind(c.Flags())
 	c.Flags().BoolVar(&table, "table", isTerminal(os.Stdout), "print a table of the fronts, and how to try them, when ready")
+	c.Flags().BoolVar(&stdio, "stdio", false, "serve one client of the front ahp at standard input and output, and stop with it")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := p.source.Load()
 		if err != nil {
@@ -41,14 +46,22 @@ ends everything at once. Exit code 3 says that another gateway has the home.`,
 		defer stop()
 		// A file that may not grow is a full disk to the gateway, not its end.
 		signal.Ignore(syscall.SIGXFSZ)
-		return gateway.Run(ctx, gateway.Options{Settings: s, Version: version, Log: newLogger(s),
-			Ready: func(e endpoints.Endpoints) {
-				out := c.OutOrStdout()
-				fmt.Fprintf(out, "polyhost is ready: pid %d, endpoints in %s\n", e.PID, filepath.Join(s.Home, endpoints.File))
-				if table {
-					writeTable(out, s, e)
-				}
-			}})
+		o := gateway.Options{Settings: s, Version: version, Log: newLogger(s)}
+		out := c.OutOrStdout()
+		if stdio {
+			o.In, o.Out = os.Stdin, os.Stdout
+			out, table = c.ErrOrStderr(), false
+			// A client that is gone ends the gateway in good order; to ignore the
+			// signal would leave that to the agents' programs, too.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		}
+		o.Ready = func(e endpoints.Endpoints) {
+			fmt.Fprintf(out, "polyhost is ready: pid %d, endpoints in %s\n", e.PID, filepath.Join(s.Home, endpoints.File))
+			if table {
+				writeTable(out, s, e)
+			}
+		}
+		return gateway.Run(ctx, o)
 	}
 	return c
 }

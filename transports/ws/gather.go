@@ -111,13 +111,21 @@ func Text(payload []byte) outbox.Frame {
 
 // Payload is what Text was given.
 func Payload(f outbox.Frame) []byte {
-	switch f[1] {
+	payload, _ := Cut(f)
+	return payload
+}
+
+// Cut splits frames that lie one behind the other after the first, and gives
+// its payload.
+func Cut(frames []byte) (payload, rest []byte) {
+	n, body := int(frames[1]), frames[2:]
+	switch n {
 	case 126:
-		return f[4:]
+		n, body = int(binary.BigEndian.Uint16(body)), body[2:]
 	case 127:
-		return f[10:]
+		n, body = int(binary.BigEndian.Uint64(body)), body[8:]
 	}
-	return f[2:]
+	return body[:n], body[n:]
 }
 
 // TextHeader appends the header of one whole, unmasked text message of n bytes.

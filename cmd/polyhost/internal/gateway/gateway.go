@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -38,6 +39,10 @@ type Options struct {
 	Log     *slog.Logger
 	// Ready is called once everything listens and endpoints.json is written.
 	Ready func(endpoints.Endpoints)
+	// In and Out, if set, serve one client of the front ahp; the gateway ends
+	// with it.
+	In  io.ReadCloser
+	Out io.Writer
 }
 
 // gateway is what runs. Fields are filled as it starts; stop takes down what
@@ -88,6 +93,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Ready != nil {
 		o.Ready(e)
 	}
+	if o.In != nil {
+		if err := g.servePipe(); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-ctx.Done():
 		g.log.Info("The gateway stops", "reason", "signal")
@@ -96,6 +106,19 @@ func Run(ctx context.Context, o Options) (err error) {
 		g.log.Info("The gateway stops", "reason", cmp.Or(err, errAsked))
 		return err
 	}
+}
+
+// servePipe serves the client at the pipes and stops with it.
+func (g *gateway) servePipe() error {
+	for _, s := range g.services {
+		if f, ok := s.front.(interface {
+			ServePipe(in io.ReadCloser, out io.Writer) error
+		}); ok {
+			g.runs.Go(func() { g.fail(f.ServePipe(g.o.In, g.o.Out)) })
+			return nil
+		}
+	}
+	return errors.New("the front ahp serves clients at standard input and output: add it to --fronts")
 }
 
 var errAsked = errors.New("a client asked for it")
