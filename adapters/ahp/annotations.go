@@ -166,7 +166,7 @@ func (a *annotations) take(ctx context.Context, uri string) (taken, error) {
 		}
 		t = taken{ch: ch, held: held{ch: ch}}
 		t.Resource, t.State = uri, n.state
-		t.FromSeq, t.pos = a.front.journal.now()
+		t.FromSeq, t.pos = a.front.journal.promise(t.ch)
 		return nil
 	})
 	return t, err

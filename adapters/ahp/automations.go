@@ -82,7 +82,7 @@ func (s *automations) take(_ context.Context, uri string) (taken, error) {
 		}
 		out = taken{ch: s.chs[uri], held: held{ch: s.chs[uri]}}
 		out.Resource, out.State = uri, state
-		out.FromSeq, out.pos = s.front.journal.now()
+		out.FromSeq, out.pos = s.front.journal.promise(out.ch)
 	})
 	if err != nil {
 		return out, err

@@ -144,7 +144,7 @@ func (s *changesets) take(_ context.Context, uri string) (taken, error) {
 	c.took = time.Now()
 	t := taken{ch: c.ch, held: held{ch: c.ch}}
 	t.Resource, t.State = uri, c.state
-	t.FromSeq, t.pos = s.front.journal.now()
+	t.FromSeq, t.pos = s.front.journal.promise(t.ch)
 	s.mu.Unlock()
 	if fresh && !s.start(c) {
 		s.mu.Lock()

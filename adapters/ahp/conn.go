@@ -38,6 +38,7 @@ type conn struct {
 	settings values           // its own of the root's; replaced, never written to
 
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
+	joins   *joining       // what the running request is about to join; belongs to its lane
 }
 
 // socket is what carries the messages of a connection: a WebSocket, or a pair of
@@ -144,6 +145,9 @@ func (c *conn) serve() {
 	c.end()
 	c.peer.Close()
 	c.feeding.Wait()
+	if c.joins != nil { // the answer did not go out
+		c.joins.settle()
+	}
 	f.journal.leave(c)
 	c.log.Debug("A connection ended", "err", err)
 }
@@ -156,10 +160,7 @@ func (c *conn) end() {
 	c.subs = map[string]held{}
 	c.mu.Unlock()
 	for uri, h := range subs {
-		left := c.front.journal.detach(h.ch, c)
-		if s := c.front.service(uri); s != nil && left == 0 {
-			s.released(uri)
-		}
+		c.part(uri, h.ch)
 	}
 	c.front.mu.Lock()
 	delete(c.front.conns, c)
@@ -174,6 +175,16 @@ func (c *conn) end() {
 	if left {
 		c.front.watches.forget(cl)
 	}
+}
+
+// part takes the connection off a channel and returns how many are left. A
+// session's own channels stay: their clients may come back.
+func (c *conn) part(uri string, ch *channel) (left int) {
+	left = c.front.journal.detach(ch, c)
+	if s := c.front.service(uri); s != nil && left == 0 {
+		s.released(uri)
+	}
+	return left
 }
 
 // who is the client, or nil before the handshake.
@@ -348,19 +359,19 @@ type joining struct {
 }
 
 // hold begins; the subscriptions are made right behind the answer.
-func (c *conn) hold(r *jsonrpc.Request) (*joining, error) {
-	pos, ok := c.front.journal.hold(c)
-	if !ok {
-		c.tooSlow()
-		return nil, jsonrpc.Errorf(jsonrpc.CodeServerBusy, "too far behind: reconnect with lastSeenServerSeq")
+func (c *conn) hold(ctx context.Context, r *jsonrpc.Request) (*joining, error) {
+	pos, err := c.front.journal.hold(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	j := &joining{conn: c, pos: pos}
-	r.Then(j.release)
-	return j, nil
+	c.joins = &joining{conn: c, pos: pos}
+	r.Then(c.joins.release)
+	return c.joins, nil
 }
 
 func (j *joining) add(t taken) { j.news = append(j.news, t) }
 
+// release makes the subscriptions and lets what was held go out.
 func (j *joining) release() {
 	c := j.conn
 	c.mu.Lock()
@@ -368,22 +379,30 @@ func (j *joining) release() {
 		c.subs[t.Resource] = t.held
 	}
 	c.mu.Unlock()
-	if !c.front.journal.join(c, j.news) {
-		c.tooSlow() // a session was deleted while the answer was made: the client finds out by reconnecting
-	}
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed { // it ended in between and has taken its leave already
-		for _, t := range j.news {
-			c.front.journal.detach(t.ch, c)
-		}
+	if j.settle() {
 		return
 	}
 	if pos, done := c.drain(j.pos); !done {
 		c.feeding.Add(1)
 		go c.feed(pos)
 	}
+}
+
+// settle keeps the promise to join. It reports true when the connection ended
+// in between: it has taken its leave already.
+func (j *joining) settle() (ended bool) {
+	c := j.conn
+	c.joins = nil
+	c.front.journal.join(c, j.news)
+	c.mu.Lock()
+	ended = c.closed
+	c.mu.Unlock()
+	if ended {
+		for _, t := range j.news {
+			c.part(t.Resource, t.ch)
+		}
+	}
+	return ended
 }
 
 // refuse sends an action back to its sender alone, with the reason.

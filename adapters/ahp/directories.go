@@ -60,7 +60,7 @@ func (a *action) replaceDirectory(ctx context.Context) error {
 
 func (a *action) changeDir(ctx context.Context, c host.ChangeDir) error {
 	c.By = a.conn.actor()
-	return a.expect("dirs:"+a.who(), func() error {
+	return a.change(ctx, "dirs:"+a.who(), func() error {
 		changed, err := a.live.session().ChangeDir(ctx, c)
 		if err == nil && !changed {
 			return errUnchanged

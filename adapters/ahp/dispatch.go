@@ -214,14 +214,30 @@ func (a *action) look(f func(st *state.State, c *state.Chat) error) error {
 	return f(a.live.st, c)
 }
 
-// expect runs a command whose event is to carry the action's origin.
+// expect runs a command whose event is to carry the action's origin. One that
+// failed when its action was answered already has nothing more to say.
 func (a *action) expect(key string, run func() error) error {
-	a.live.expecting(key, a.origin)
+	a.live.expecting(key, a)
 	err := run()
-	if err != nil {
-		a.live.unexpect(key, a.origin)
+	if err != nil && !a.live.unexpect(key, a.origin) {
+		return nil
 	}
 	return err
+}
+
+// change is expect for a command whose event, if it makes one, is there when
+// it returns: without one that clients hear of, nothing changed. Somebody else
+// may have been quicker.
+func (a *action) change(ctx context.Context, key string, run func() error) error {
+	err := a.expect(key, run)
+	if err != nil {
+		return err
+	}
+	a.live.catchUp(ctx, a.live.session().State().Seq)
+	if a.live.unexpect(key, a.origin) {
+		return errUnchanged
+	}
+	return nil
 }
 
 // who is the part of a key that tells clients apart.

@@ -72,7 +72,7 @@ func (a *action) cancelTurn(ctx context.Context) error {
 		return errUnchanged
 	}
 	key := "end:" + t.ID.String()
-	return a.expect(key, func() error {
+	return a.change(ctx, key, func() error {
 		stopped, err := a.live.session().Interrupt(ctx, host.Interrupt{Chat: a.place.chat, Turn: t.ID, By: a.conn.actor(), KeepQueue: true})
 		if err == nil && !stopped {
 			return errUnchanged
@@ -289,7 +289,7 @@ func (a *action) setPending(ctx context.Context) error {
 	}
 	s := a.live.session()
 	if old := waitingMessage(c, p.Kind, p.ID); !old.IsNil() {
-		return a.expect("queue:"+old.String(), func() error {
+		return a.change(ctx, "queue:"+old.String(), func() error {
 			return s.UpdateQueued(ctx, a.place.chat, event.Message{ID: old, Text: in.text, Command: in.command(), Attachments: in.attachments,
 				Settings: in.settings, Rich: encode(richMessage{Message: in.raw})})
 		})
@@ -326,7 +326,7 @@ func (a *action) removePending(ctx context.Context) error {
 	if m.IsNil() {
 		return refusal("no such message waits")
 	}
-	return a.expect("unqueue:"+m.String(), func() error {
+	return a.change(ctx, "unqueue:"+m.String(), func() error {
 		removed, err := a.live.session().RemoveQueued(ctx, a.place.chat, m, a.conn.actor())
 		if err == nil && !removed {
 			return refusal("no such message waits")
@@ -355,7 +355,7 @@ func (a *action) reorderPending(ctx context.Context) error {
 			order = append(order, m)
 		}
 	}
-	return a.expect("order:"+a.chatKey(), func() error {
+	return a.change(ctx, "order:"+a.chatKey(), func() error {
 		return a.live.session().ReorderQueue(ctx, a.place.chat, order, a.conn.actor())
 	})
 }
@@ -385,5 +385,5 @@ func (a *action) changeDraft(ctx context.Context) error {
 	case c.Draft == nil && d.Text == "" && d.Rich == nil, c.Draft != nil && c.Draft.Text == d.Text && string(c.Draft.Rich) == string(d.Rich):
 		return errUnchanged
 	}
-	return a.expect("draft:"+a.chatKey(), func() error { return a.live.session().SetDraft(ctx, a.place.chat, d) })
+	return a.change(ctx, "draft:"+a.chatKey(), func() error { return a.live.session().SetDraft(ctx, a.place.chat, d) })
 }

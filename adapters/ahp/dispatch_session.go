@@ -33,7 +33,7 @@ func (a *action) renameSession(ctx context.Context) error {
 	if st, _ := a.current(); st.Info.Title == title {
 		return errUnchanged
 	}
-	return a.expect("title:"+a.who(), func() error {
+	return a.change(ctx, "title:"+a.who(), func() error {
 		return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Title: &title})
 	})
 }
@@ -53,7 +53,7 @@ func (a *action) renameChat(ctx context.Context) error {
 	if own && st.Info.Title == title || !own && c.Title == title {
 		return errUnchanged
 	}
-	return a.expect("chattitle:"+a.chatKey(), func() error {
+	return a.change(ctx, "chattitle:"+a.chatKey(), func() error {
 		if own {
 			return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Title: &title})
 		}
@@ -85,7 +85,7 @@ func (a *action) readSession(ctx context.Context) error {
 	if st, _ := a.current(); st.Info.Unread == unread {
 		return errUnchanged
 	}
-	return a.expect("read:"+a.who(), func() error {
+	return a.change(ctx, "read:"+a.who(), func() error {
 		return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Unread: &unread})
 	})
 }
@@ -98,7 +98,7 @@ func (a *action) archiveSession(ctx context.Context) error {
 	if st, _ := a.current(); st.Info.Archived == archived {
 		return errUnchanged
 	}
-	return a.expect("archived:"+a.who(), func() error {
+	return a.change(ctx, "archived:"+a.who(), func() error {
 		return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Archived: &archived})
 	})
 }
@@ -127,7 +127,7 @@ func (a *action) readChat(ctx context.Context) error {
 	if err != nil || told {
 		return err
 	}
-	return a.expect("chatread:"+a.chatKey(), func() error {
+	return a.change(ctx, "chatread:"+a.chatKey(), func() error {
 		return a.live.session().UpdateChat(ctx, a.place.chat, &event.ChatUpdated{By: a.conn.actor(), Unread: &unread})
 	})
 }
@@ -154,7 +154,7 @@ func (a *action) archiveChat(ctx context.Context) error {
 	if c.Archived == archived {
 		return errUnchanged
 	}
-	return a.expect("chatarchived:"+a.chatKey(), func() error {
+	return a.change(ctx, "chatarchived:"+a.chatKey(), func() error {
 		return a.live.session().UpdateChat(ctx, c.ID, &event.ChatUpdated{By: a.conn.actor(), Archived: &archived})
 	})
 }
@@ -180,7 +180,7 @@ func (a *action) configure(ctx context.Context) error {
 	if settings == st.Info.Settings {
 		return errUnchanged
 	}
-	return a.expect("config:"+a.who(), func() error {
+	return a.change(ctx, "config:"+a.who(), func() error {
 		return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Settings: &settings})
 	})
 }

@@ -3,6 +3,7 @@ package ahp
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -26,7 +27,17 @@ import (
 	"github.com/polyhost/polyhost/core/store/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// histories is how many random ones a run tries, unless -rapid.checks says
+// otherwise: each keeps a gateway at work for a fifth of a second.
+const histories = "40"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(histories) // a number
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const patience = 3 * time.Minute
 

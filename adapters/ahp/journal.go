@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"sync"
@@ -39,9 +40,10 @@ type journal struct {
 type lag struct {
 	pos      uint64
 	progress fanout.Progress
-	bytes    int    // that wait for it in the ring
-	taken    uint64 // the position that was handed out last
-	size     int    // and the size of its frame, until it is in the connection's queue
+	over     chan struct{} // closed when it is in step again, or ended
+	bytes    int           // that wait for it in the ring
+	taken    uint64        // the position that was handed out last
+	size     int           // and the size of its frame, until it is in the connection's queue
 }
 
 // entry is one frame: an action, or a notification, which is never replayed.
@@ -61,6 +63,7 @@ type channel struct {
 	quoted []byte // uri as a JSON string
 	tape   outbox.Tape
 	subs   []*sub
+	due    int    // who has a snapshot and is about to join
 	since  uint64 // seq from which on everything that happened is in the journal
 	closed bool
 }
@@ -101,6 +104,15 @@ func (j *journal) open(uri string) *channel {
 func (j *journal) now() (seq, pos uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.seq, j.next
+}
+
+// promise is now for a snapshot of a channel whose reader will join: until then
+// the channel counts as watched.
+func (j *journal) promise(ch *channel) (seq, pos uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	ch.due++
 	return j.seq, j.next
 }
 
@@ -282,7 +294,7 @@ func (j *journal) evict(room int) {
 func (j *journal) cutLost() {
 	for c, at := range j.behind {
 		if at.pos < j.first {
-			delete(j.behind, c)
+			j.rejoin(c)
 			c.tooSlow()
 		}
 	}
@@ -315,9 +327,17 @@ func (j *journal) keep(e entry) {
 
 // fallBack notes that a connection is fed from a position on.
 func (j *journal) fallBack(c *conn, pos uint64) *lag {
-	l := &lag{pos: pos, progress: fanout.NewProgress(j.next, j.total)}
+	l := &lag{pos: pos, progress: fanout.NewProgress(j.next, j.total), over: make(chan struct{})}
 	j.behind[c] = l
 	return l
+}
+
+// rejoin ends that.
+func (j *journal) rejoin(c *conn) {
+	if l := j.behind[c]; l != nil {
+		close(l.over)
+		delete(j.behind, c)
+	}
 }
 
 // resize moves the ring; its length is a power of two.
@@ -345,36 +365,47 @@ func (j *journal) needed() uint64 {
 func (j *journal) leave(c *conn) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.behind, c)
+	j.rejoin(c)
 	j.evict(0)
 }
 
 // hold keeps everything from a connection until join, so that an answer goes
-// out before the actions that follow it. It reports the position from which
-// the connection then goes on, and false when it is too far behind to be held.
-func (j *journal) hold(c *conn) (pos uint64, ok bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if _, behind := j.behind[c]; behind {
-		return 0, false
+// out before the actions that follow it. It returns the position from which
+// the connection then goes on. A connection that is behind is brought up to
+// date first.
+func (j *journal) hold(ctx context.Context, c *conn) (pos uint64, err error) {
+	for {
+		j.mu.Lock()
+		l := j.behind[c]
+		if l == nil {
+			j.fallBack(c, j.next)
+			pos := j.next
+			j.mu.Unlock()
+			return pos, nil
+		}
+		j.mu.Unlock()
+		select {
+		case <-l.over:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
-	j.fallBack(c, j.next)
-	return j.next, true
 }
 
 // join subscribes a connection that is held to channels, each from a position
-// on. It reports false when a channel is gone.
-func (j *journal) join(c *conn, news []taken) bool {
+// on. A channel that is gone says nothing more: its end was told elsewhere, on
+// the channel of its session or on the root's.
+func (j *journal) join(c *conn, news []taken) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range news {
-		if news[i].ch.closed {
-			return false
+		ch := news[i].ch
+		ch.due--
+		if !ch.closed {
+			j.drop(ch, c)
+			ch.subs = append(ch.subs, &sub{conn: c, from: news[i].pos})
 		}
-		j.drop(news[i].ch, c)
-		news[i].ch.subs = append(news[i].ch.subs, &sub{conn: c, from: news[i].pos})
 	}
-	return true
 }
 
 // detach takes a connection off a channel and tells how many are left.
@@ -382,7 +413,7 @@ func (j *journal) detach(ch *channel, c *conn) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.drop(ch, c)
-	return len(ch.subs)
+	return len(ch.subs) + ch.due
 }
 
 func (j *journal) drop(ch *channel, c *conn) {
@@ -404,13 +435,14 @@ func (j *journal) close(ch *channel) {
 func (j *journal) watched(ch *channel) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(ch.subs) > 0
+	return len(ch.subs)+ch.due > 0
 }
 
 // replay returns the envelopes of some channels after a sequence number, and
-// the position after them. ok is false when the journal cannot answer: it does
+// the position after them. The value of a channel is how many times it will be
+// joined, which is promised with that. ok is false when the journal cannot answer: it does
 // not reach back so far, or a channel's history began later.
-func (j *journal) replay(chs map[*channel]bool, after uint64) (actions []json.RawMessage, pos uint64, ok bool) {
+func (j *journal) replay(chs map[*channel]int, after uint64) (actions []json.RawMessage, pos uint64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if after < j.evicted || after > j.seq {
@@ -424,9 +456,12 @@ func (j *journal) replay(chs map[*channel]bool, after uint64) (actions []json.Ra
 	actions = []json.RawMessage{}
 	for p := j.first; p < j.next; p++ {
 		e := &j.ring[p&uint64(len(j.ring)-1)]
-		if e.action && e.seq > after && chs[e.ch] {
+		if e.action && e.seq > after && chs[e.ch] > 0 {
 			actions = append(actions, envelope(e.frame))
 		}
+	}
+	for ch, joining := range chs {
+		ch.due += joining
 	}
 	return actions, j.next, true
 }
@@ -464,6 +499,6 @@ func (j *journal) pending(c *conn, pos uint64) (f outbox.Frame, at uint64, ok bo
 			}
 		}
 	}
-	delete(j.behind, c)
+	j.rejoin(c)
 	return nil, pos, true
 }

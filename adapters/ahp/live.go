@@ -72,8 +72,8 @@ type activeClient struct {
 
 // expected is a dispatched action whose event has not come by yet.
 type expected struct {
-	origin origin
-	at     time.Time
+	*action
+	at time.Time
 }
 
 // project returns the projection of a session, starting it if need be.
@@ -279,7 +279,7 @@ func (l *live) say(chat id.ID, o *origin, make func(r *renderer) any) {
 
 // expecting notes that an event is to come whose action has an origin. It is
 // called before the command, and unexpect when the command failed.
-func (l *live) expecting(key string, o origin) {
+func (l *live) expecting(key string, a *action) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -298,18 +298,32 @@ func (l *live) expecting(key string, o origin) {
 			return
 		}
 	}
-	l.expect[key] = append(l.expect[key], expected{o, now})
+	l.expect[key] = append(l.expect[key], expected{a, now})
 	l.waiting++
 }
 
-func (l *live) unexpect(key string, o origin) {
+// unexpect reports whether the event had not come.
+func (l *live) unexpect(key string, o origin) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.expect[key]
-	if i := slices.IndexFunc(q, func(e expected) bool { return e.origin == o }); i >= 0 {
-		l.setExpect(key, slices.Delete(q, i, i+1))
+	i := slices.IndexFunc(q, func(e expected) bool { return e.origin == o })
+	if i < 0 {
+		return false
+	}
+	l.setExpect(key, slices.Delete(q, i, i+1))
+	l.waiting--
+	return true
+}
+
+// void refuses the actions that wait under a key: their event cannot come any
+// more. The caller holds mu.
+func (l *live) void(key, reason string) {
+	for _, e := range l.expect[key] {
+		e.conn.refuse(e.uri, e.raw, &e.origin, reason)
 		l.waiting--
 	}
+	delete(l.expect, key)
 }
 
 func (l *live) setExpect(key string, q []expected) {

@@ -109,7 +109,7 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	}
 	c.enter(p.ClientID, clip(name), true)
 	c.log.Info("A client connected", "client", p.ClientID, "name", name, "version", agreed)
-	j, err := c.hold(r)
+	j, err := c.hold(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (c *conn) reconnect(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	if !c.enter(p.ClientID, "", false) {
 		return nil, jsonrpc.Errorf(codeNotFound, "this host does not know that client: initialize")
 	}
-	j, err := c.hold(r)
+	j, err := c.hold(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (c *conn) reconnect(ctx context.Context, r *jsonrpc.Request) (any, error) {
 
 // replay answers with the missed actions, or nil when they cannot all be had.
 func (c *conn) replay(ctx context.Context, j *joining, after uint64, uris []string) any {
-	chs, missing, found := map[*channel]bool{}, []string{}, map[string]taken{}
+	chs, missing, found := map[*channel]int{}, []string{}, map[string]taken{}
 	for _, uri := range uris {
 		h, err := c.front.opened(ctx, uri)
 		switch {
@@ -231,10 +231,12 @@ func (c *conn) replay(ctx context.Context, j *joining, after uint64, uris []stri
 		case h.ch == nil:
 			return nil // there, but nobody kept its history
 		default:
+			if _, again := found[uri]; !again {
+				chs[h.ch]++
+			}
 			t := taken{ch: h.ch, held: h}
 			t.Resource = uri
 			found[uri] = t
-			chs[h.ch] = true
 		}
 	}
 	actions, pos, ok := c.front.journal.replay(chs, after)
@@ -329,7 +331,7 @@ func (c *conn) subscribe(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	if full {
 		return nil, invalid("channel: one connection may watch %d at most", maxSubscriptions)
 	}
-	j, err := c.hold(r)
+	j, err := c.hold(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -358,10 +360,7 @@ func (c *conn) unsubscribe(ctx context.Context, r *jsonrpc.Request) (any, error)
 	if !ok {
 		return nil, nil
 	}
-	left := c.front.journal.detach(h.ch, c)
-	if s := c.front.service(p.Channel); s != nil && left == 0 {
-		s.released(p.Channel)
-	}
+	left := c.part(p.Channel, h.ch)
 	if h.session.IsNil() {
 		return nil, nil
 	}

@@ -201,6 +201,8 @@ func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 	}
 	for _, p := range t.Parts {
 		delete(l.calls, p.ID)
+		l.void("confirm:"+p.ID.String(), "that turn is over")
+		l.void("call:"+p.ID.String(), "that turn is over")
 		for _, s := range l.open {
 			delete(s.heads, p.ID)
 		}

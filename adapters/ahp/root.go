@@ -45,7 +45,7 @@ func (r *rootChannel) take() taken {
 	t.Resource = rootURI
 	t.State = rootState{Agents: r.agents, ActiveSessions: len(r.rows), Terminals: r.terminals,
 		Config: rootConfig{declared, r.settings}}
-	t.FromSeq, t.pos = r.front.journal.now()
+	t.FromSeq, t.pos = r.front.journal.promise(t.ch)
 	return t
 }
 

@@ -84,7 +84,7 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 	} else {
 		t.State = l.chatState(r, uri, l.st.Chat(p.chat), turns)
 	}
-	t.FromSeq, t.pos = l.front.journal.now()
+	t.FromSeq, t.pos = l.front.journal.promise(t.ch)
 	return t, false, nil
 }
 

@@ -224,7 +224,7 @@ func (t *terminals) take(_ context.Context, uri string) (taken, error) {
 		x.took, x.unread = time.Now(), 0
 		out = taken{ch: x.ch, held: held{ch: x.ch}}
 		out.Resource, out.State = uri, stateOf(st, x.info.Claim)
-		out.FromSeq, out.pos = t.front.journal.now()
+		out.FromSeq, out.pos = t.front.journal.promise(out.ch)
 	})
 	return out, nil
 }

@@ -237,7 +237,7 @@ func (s *watchService) take(_ context.Context, uri string) (taken, error) {
 	w.claimed = true
 	t := taken{ch: w.ch, held: held{ch: w.ch}}
 	t.Resource, t.State = uri, w.state
-	t.FromSeq, t.pos = s.front.journal.now()
+	t.FromSeq, t.pos = s.front.journal.promise(t.ch)
 	return t, nil
 }
 
