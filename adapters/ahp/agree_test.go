@@ -323,7 +323,7 @@ func (h *history) row(p *peer) object {
 func (h *history) paged(want any) {
 	q := h.g.connect(fmt.Sprint("reader", h.n))
 	defer q.ws.Close()
-	q.snapshot(q.call("subscribe", object{"channel": h.chat, "view": object{"turns": 1}})["snapshot"].(object))
+	q.call("subscribe", object{"channel": h.chat, "view": object{"turns": 1}})
 	for range h.turns + h.queue {
 		cursor := q.state(h.chat)["turnsNextCursor"]
 		if cursor == nil {

@@ -36,9 +36,6 @@ func TestAMessageThatBeginsWithABangIsACommand(t *testing.T) {
 	if res["terminalCommandPrefix"] != "!" {
 		t.Errorf("initialize: %s", show(res))
 	}
-	for _, s := range res["snapshots"].([]any) {
-		p.snapshot(s.(object))
-	}
 	chat := p.session(g, "demo:/commands")
 	p.dispatch(chat, started("t1", "! echo out; pwd; exit 3"))
 	turn := p.idle(chat, "t1")

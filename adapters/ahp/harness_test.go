@@ -143,6 +143,7 @@ type peer struct {
 	change *sync.Cond
 	frames []object
 	states map[string]object
+	order  float64           // the number of the last action
 	rows   map[string]object // the list of sessions, from what the root tells
 	last   float64
 	closed error
@@ -173,11 +174,8 @@ func (p *peer) hangUp() (last float64, states map[string]object) {
 func (g *gateway) connect(clientID string) *peer {
 	g.t.Helper()
 	p := g.dial(clientID)
-	res := p.call("initialize", object{"channel": rootURI, "protocolVersions": []string{"0.9.0", "0.7.0"}, "clientId": clientID,
+	p.call("initialize", object{"channel": rootURI, "protocolVersions": []string{"0.9.0", "0.7.0"}, "clientId": clientID,
 		"clientInfo": object{"name": "test"}, "initialSubscriptions": []string{rootURI}})
-	for _, s := range res["snapshots"].([]any) {
-		p.snapshot(s.(object))
-	}
 	return p
 }
 
@@ -199,6 +197,9 @@ func (p *peer) read() {
 			p.t.Errorf("not a frame of the protocol: %v\n%s", err, data)
 		}
 		p.frames = append(p.frames, f)
+		if result, ok := f["result"].(object); ok {
+			p.answered(result)
+		}
 		params, _ := f["params"].(object)
 		switch f["method"] {
 		case "action":
@@ -219,13 +220,31 @@ func (p *peer) read() {
 	}
 }
 
+// answered takes over what an answer says of channels, as the actions behind
+// it build on that; the caller holds mu.
+func (p *peer) answered(result object) {
+	snapshots, _ := result["snapshots"].([]any)
+	if one, ok := result["snapshot"]; ok {
+		snapshots = append(snapshots, one)
+	}
+	for _, v := range snapshots {
+		s := v.(object)
+		p.states[s["resource"].(string)] = s["state"].(object)
+		p.last = max(p.last, s["fromSeq"].(float64))
+	}
+	missed, _ := result["actions"].([]any)
+	for _, env := range missed {
+		p.apply(env.(object))
+	}
+}
+
 // apply reduces one envelope; the caller holds mu.
 func (p *peer) apply(env object) {
 	seq := env["serverSeq"].(float64)
-	if seq < p.last {
-		p.t.Errorf("serverSeq went back from %v to %v", p.last, seq)
+	if seq < p.order {
+		p.t.Errorf("serverSeq went back from %v to %v", p.order, seq)
 	}
-	p.last = seq
+	p.order, p.last = seq, max(p.last, seq)
 	if env["rejectionReason"] != nil {
 		return
 	}
@@ -235,13 +254,6 @@ func (p *peer) apply(env object) {
 		return
 	}
 	p.states[uri], _ = reduce.For(strict.Kind(uri))(state, env["action"].(object))
-}
-
-func (p *peer) snapshot(s object) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.states[s["resource"].(string)] = s["state"].(object)
-	p.last = max(p.last, s["fromSeq"].(float64))
 }
 
 func (p *peer) send(v any) {
@@ -333,20 +345,11 @@ func (p *peer) subscribe(uri string) object {
 	p.next++
 	id, from := float64(p.next), p.mark()
 	p.send(object{"jsonrpc": "2.0", "id": id, "method": "subscribe", "params": object{"channel": uri}})
-	f, at := p.wait(from, "the answer to subscribe", func(f object) bool { return f["id"] == id && f["method"] == nil })
+	f, _ := p.wait(from, "the answer to subscribe", func(f object) bool { return f["id"] == id && f["method"] == nil })
 	if f["error"] != nil {
 		p.t.Fatalf("subscribe %s: %v", uri, f["error"])
 	}
-	s := f["result"].(object)["snapshot"].(object)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.states[uri] = s["state"].(object)
-	for _, f := range p.frames[at:] { // what came right behind the answer
-		if env, ok := f["params"].(object); ok && f["method"] == "action" && env["channel"] == uri {
-			p.states[uri], _ = reduce.For(strict.Kind(uri))(p.states[uri], env["action"].(object))
-		}
-	}
-	return s
+	return f["result"].(object)["snapshot"].(object)
 }
 
 // dispatch sends an action and returns its clientSeq.
@@ -441,7 +444,7 @@ func (p *peer) agreeWith(fresh *peer, uri string) {
 	for {
 		s := fresh.call("subscribe", object{"channel": uri})["snapshot"].(object)
 		p.mu.Lock()
-		at, mine := p.last, p.states[uri]
+		at, mine := p.order, p.states[uri]
 		p.mu.Unlock()
 		want := plain(s["state"])
 		got := plain(mine)

@@ -262,10 +262,7 @@ func TestATerminalIsTakenUpAgain(t *testing.T) {
 	p.subscribe(tt)
 	p.dispatch(tt, object{"type": "terminal/input", "data": "echo fir''st\r"})
 	p.shows(tt, "first")
-	p.mu.Lock()
-	last := p.last
-	p.mu.Unlock()
-	p.ws.Close()
+	last, _ := p.hangUp()
 	q := g.connect("q")
 	q.subscribe(tt)
 	q.dispatch(tt, object{"type": "terminal/input", "data": "echo sec''ond\r"})
