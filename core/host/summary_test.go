@@ -3,6 +3,7 @@ package host_test
 import (
 	"testing"
 
+	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 )
 
@@ -18,5 +19,38 @@ func TestASessionThatRunsMayHaveAskedAlready(t *testing.T) {
 				t.Errorf("%+v: %v", s, !want)
 			}
 		}
+	}
+}
+
+// A session that ran in a chat which is gone again was seen and listed: it is
+// not taken for one that nobody used.
+func TestWhatRanIsNotDiscarded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session(func(c *host.CreateSession) { c.Private = true })
+	if n := len(f.host.List(host.Filter{})); n != 0 {
+		t.Fatalf("%d sessions are listed before the first turn", n)
+	}
+	side, err := s.AddChat(f.ctx(), event.ChatInfo{}, tester)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.prompt(s, "say aside", func(p *host.Prompt) { p.Chat = side })
+	f.until(s, "the end of the turn", func(e *event.Event) bool {
+		_, ended := e.Body.(*event.TurnEnded)
+		return ended && e.Turn == p.Turn
+	})
+	if err := s.RemoveChat(f.ctx(), side, tester); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := s.DiscardIfUnused(f.ctx()); gone || err != nil {
+		t.Errorf("discarded: %v, %v", gone, err)
+	}
+	if n := len(f.host.List(host.Filter{})); n != 1 {
+		t.Errorf("%d sessions are listed", n)
+	}
+	fresh := f.session(func(c *host.CreateSession) { c.Private = true })
+	if gone, err := fresh.DiscardIfUnused(f.ctx()); !gone || err != nil {
+		t.Errorf("one that nobody used stays: %v, %v", gone, err)
 	}
 }

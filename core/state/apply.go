@@ -279,11 +279,9 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 func (s *State) startTurn(c *Chat, e *event.Event, b *event.TurnStarted) {
 	c.Active = &Turn{ID: e.Turn, Number: c.Count, Message: b.Message,
 		StartedAt: e.At, Status: event.TurnRunning, edit: s.edit}
-	if c.ID == s.Default {
-		s.Info.Provisional = false
-		if !b.Message.System {
-			s.LastPrompt = b.Message.Text
-		}
+	s.Info.Provisional = false
+	if c.ID == s.Default && !b.Message.System {
+		s.LastPrompt = b.Message.Text
 	}
 	s.Info.Closed = false
 }
