@@ -35,8 +35,9 @@ type live struct {
 	// clients are the active clients of this front, in the order they came.
 	clients    []activeClient
 	open       map[string]*stream
-	repository bool // the catalogue of changesets has one of git
-	read       bool // the session's read mark as clients have it
+	repository bool   // the catalogue of changesets has one of git
+	read       bool   // the session's read mark as clients have it
+	made       string // how far the session's making is, as clients have it
 	// Names that an event takes away with what they name.
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
@@ -96,6 +97,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 		open: map[string]*stream{}, expect: map[string][]expected{}, leaving: map[id.ID]string{}, steeringName: map[id.ID]string{}}
 	l.repository = inRepository(l.st.Info.Dirs)
 	l.read = !l.st.Info.Unread
+	l.made, _ = lifecycle(&l.st.Info)
 	for _, c := range l.st.Chats {
 		l.meet(c)
 	}
@@ -103,6 +105,13 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	f.projecting.Go(func() { l.run(f.ctx) })
 	f.dismissAbsent(l.st.Tools, s)
 	return l, nil
+}
+
+// projected is the projection of a session, if there is one.
+func (f *Front) projected(sid id.ID) *live {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lives[sid]
 }
 
 // dismissAbsent takes back the tools of clients that an earlier run of the

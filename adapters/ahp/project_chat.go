@@ -294,6 +294,7 @@ func (l *live) chatRemoved(e *event.Event) {
 // settle tells what follows from an event for lists: the head of its chat, and
 // the session's read mark, which the end of a turn takes away.
 func (l *live) settle(e *event.Event) {
+	l.settleMaking()
 	if read := !l.st.Info.Unread; read != l.read {
 		l.read = read
 		if _, told := e.Body.(*event.SessionUpdated); !told {
@@ -308,6 +309,22 @@ func (l *live) settle(e *event.Event) {
 	}
 	if i, ok := e.Body.(*event.InteractionOpened); ok && i.Interaction.Chat != e.Chat {
 		l.settleChat(l.st.Chat(i.Interaction.Chat))
+	}
+}
+
+// settleMaking tells that there is an agent for the session, or that there
+// cannot be.
+func (l *live) settleMaking() {
+	now, failed := lifecycle(&l.st.Info)
+	if now == l.made {
+		return
+	}
+	l.made = now
+	switch now {
+	case "ready":
+		l.say(id.Nil, nil, func(*renderer) any { return map[string]any{"type": "session/ready"} })
+	case "failed":
+		l.say(id.Nil, nil, func(*renderer) any { return map[string]any{"type": "session/creationFailed", "error": failed} })
 	}
 }
 

@@ -104,6 +104,14 @@ func (r *rootChannel) changed(c *host.Change) {
 	} else {
 		r.front.changesets.touched(c.Session)
 	}
+	if c.Kind != host.Removed && !r.knows(c.Session) {
+		if c.Summary.Info.Making {
+			return // told once it is ready
+		}
+		if l := r.front.projected(c.Session); l != nil {
+			l.catchUp(r.front.ctx, c.Summary.Seq) // who watches it hears that first
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, known := r.rows[c.Session]
@@ -149,6 +157,13 @@ func (r *rootChannel) changed(c *host.Change) {
 	if len(r.rows) != before {
 		r.say(map[string]any{"type": "root/activeSessionsChanged", "activeSessions": len(r.rows)})
 	}
+}
+
+func (r *rootChannel) knows(session id.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.rows[session]
+	return known
 }
 
 // rowChanges is what differs, in the words of a client's own spelling.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -106,8 +107,14 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 		backend = scheme
 	}
 	if backend != "" {
-		if _, ok := c.front.agentNamed(backend); !ok {
+		a, ok := c.front.agentNamed(backend)
+		if !ok {
 			return nil, jsonrpc.Errorf(codeProviderNotFound, "no such agent: %.80s", backend)
+		}
+		for _, p := range a.Problems {
+			if p.Code == agent.ProblemMissing || p.Code == agent.ProblemTooOld {
+				return nil, jsonrpc.Errorf(codeProviderNotFound, "%s", p.Error())
+			}
 		}
 	} else {
 		backend = c.front.host.Agents()[0].Name

@@ -81,6 +81,7 @@ type sessionState struct {
 	Origin             *sessionOrigin     `json:"origin,omitempty"`
 	WorkingDirectories []string           `json:"workingDirectories,omitempty"`
 	Lifecycle          string             `json:"lifecycle"`
+	CreationError      *errorInfo         `json:"creationError,omitempty"`
 	ActiveClients      []json.RawMessage  `json:"activeClients"`
 	Chats              []chatSummary      `json:"chats"`
 	DefaultChat        string             `json:"defaultChat"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/state"
 )
@@ -91,9 +92,10 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
-		Lifecycle: "ready", ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
+		ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
 		Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
+	s.Lifecycle, s.CreationError = lifecycle(info)
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
 	}
@@ -106,6 +108,23 @@ func (l *live) sessionState(r *renderer) sessionState {
 		}
 	}
 	return s
+}
+
+// lifecycle is how far a session's making is. One that a client asked for does
+// not fail later: its turn does, and the next one may find an agent. Of one
+// that an automation asked for nobody else hears.
+func lifecycle(info *event.SessionInfo) (string, *errorInfo) {
+	var failed *errorInfo
+	if info.MakeError != nil && sessionOriginOf(info) != nil {
+		failed = &errorInfo{ErrorType: info.MakeError.Code, Message: info.MakeError.Message}
+	}
+	switch {
+	case info.Unmade && failed != nil:
+		return "failed", failed
+	case info.Provisional, info.Making, info.Unmade:
+		return "creating", failed
+	}
+	return "ready", failed
 }
 
 func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.Turn) chatState {

@@ -47,7 +47,14 @@ type SessionInfo struct {
 	Aliases map[string]string `json:"aliases,omitempty"`
 	// Provisional: no turn was ever started.
 	Provisional bool `json:"provisional,omitempty"`
-	Archived    bool `json:"archived,omitempty"`
+	// Making: its first turn has begun, and nothing shows yet that there is an
+	// agent.
+	Making bool `json:"making,omitempty"`
+	// Unmade: no agent could be started for it so far; MakeError is why, and
+	// stays when one could later.
+	Unmade    bool   `json:"unmade,omitempty"`
+	MakeError *Error `json:"make_error,omitempty"`
+	Archived  bool   `json:"archived,omitempty"`
 	// Unread: something ended since somebody last marked it read.
 	Unread bool `json:"unread,omitempty"`
 	// Closed: put away by a client; opened again by the next prompt or resume.

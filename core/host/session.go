@@ -201,6 +201,7 @@ func (s *Session) round(f func()) {
 // emit appends an event: numbers it, folds it, stores it, publishes it.
 func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	e := &event.Event{Seq: s.work.Seq + 1, At: s.at, Chat: chat, Turn: turn, Body: body}
+	making := s.work.Info.Making
 	s.mu.Lock()
 	err := s.work.Apply(e)
 	s.mu.Unlock()
@@ -212,6 +213,9 @@ func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	s.publish(e)
 	if _, ok := body.(*event.PartDelta); !ok {
 		s.noteReason(body)
+	}
+	if making && !s.work.Info.Making && s.reason == "" {
+		s.reason = reasonUpdated
 	}
 	return e
 }

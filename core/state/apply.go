@@ -79,6 +79,7 @@ func (s *State) Apply(e *event.Event) error {
 	if touches(e.Body) {
 		s.ModifiedAt = e.At
 	}
+	s.made(e)
 	switch b := e.Body.(type) {
 	case *event.SessionCreated:
 		s.Info = b.Info
@@ -109,6 +110,31 @@ func (s *State) Apply(e *event.Event) error {
 		}
 	}
 	return nil
+}
+
+// made notes whether there is an agent for the session: what happens in a turn
+// shows that there is one, and a turn that fails because it could not be started,
+// that there is none.
+func (s *State) made(e *event.Event) {
+	if !s.Info.Making && !s.Info.Unmade {
+		return
+	}
+	shown := !e.Turn.IsNil()
+	switch b := e.Body.(type) {
+	case *event.TurnStarted, *event.InteractionResolved:
+		return
+	case *event.ChatUpdated:
+		shown = b.Conversation != nil
+	case *event.TurnEnded:
+		if failed := b.Error; failed != nil && failed.Code == event.CodeAgentStart {
+			s.Info.Making, s.Info.Unmade, s.Info.MakeError = false, true, failed
+			return
+		}
+		shown = !s.Info.Unmade || b.Status == event.TurnComplete
+	}
+	if shown {
+		s.Info.Making, s.Info.Unmade = false, false
+	}
 }
 
 // touches reports whether the event counts as a modification for lists.
@@ -279,6 +305,7 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 func (s *State) startTurn(c *Chat, e *event.Event, b *event.TurnStarted) {
 	c.Active = &Turn{ID: e.Turn, Number: c.Count, Message: b.Message,
 		StartedAt: e.At, Status: event.TurnRunning, edit: s.edit}
+	s.Info.Making = s.Info.Making || s.Info.Provisional
 	s.Info.Provisional = false
 	if c.ID == s.Default && !b.Message.System {
 		s.LastPrompt = b.Message.Text
