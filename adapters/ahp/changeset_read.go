@@ -11,34 +11,52 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/git"
 	"github.com/polyhost/polyhost/core/host"
-	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/core/id"
 )
 
 // read makes the files and the operations of a changeset as they are now.
-func (s *changesets) read(ctx context.Context, c *changeset) ([]changesetFile, []changesetOperation, error) {
+func (s *changesets) read(ctx context.Context, c *changeset, repo *follower) ([]changesetFile, []changesetOperation, error) {
 	sum, ok := s.front.host.Summary(c.session)
 	if !ok {
 		return nil, nil, host.ErrNotFound
 	}
-	if c.scope == scopeSession {
+	switch c.scope {
+	case scopeSession:
 		files, err := s.edited(ctx, c)
 		return files, s.sessionVerbs(&sum, len(files)), err
+	case scopeTurn, scopeCompare:
+		files, err := s.edited(ctx, c)
+		return files, nil, err
 	}
-	tree, err := s.git.Open(ctx, c.dir)
+	tree, status, err := repo.read(ctx)
+	if err == nil {
+		err = tree.Stamp(status)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	status, err := tree.Status(ctx, true)
-	if err != nil {
+	if tree.Uncounted(status) > countApart { // the files are told before their lines
+		files := s.changed(c, tree, status)
+		for i := range files {
+			files[i].Edit.Diff = nil
+		}
+		s.settle(c, files, s.gitVerbs(&sum, status), nil)
+	}
+	if err := tree.Count(ctx, status); err != nil {
 		return nil, nil, err
 	}
+	return s.changed(c, tree, status), s.gitVerbs(&sum, status), nil
+}
+
+// changed makes the rows of a status.
+func (s *changesets) changed(c *changeset, tree *git.Tree, status *git.Status) []changesetFile {
 	files := make([]changesetFile, 0, len(status.Files))
 	for i := range status.Files {
 		if f, ok := s.uncommitted(c, tree, status, &status.Files[i]); ok {
 			files = append(files, f)
 		}
 	}
-	return files, s.gitVerbs(&sum, status), nil
+	return files
 }
 
 // uncommitted makes the row of a changed file; false for one that is on
@@ -49,7 +67,7 @@ func (s *changesets) uncommitted(c *changeset, tree *git.Tree, status *git.Statu
 	if s.front.files.Fenced(path) {
 		return changesetFile{}, false
 	}
-	row := changesetFile{ID: uri, Edit: fileEdit{Diff: &editStats{f.Added, f.Removed}}, stamp: stampOf(path),
+	row := changesetFile{ID: uri, Edit: fileEdit{Diff: &editStats{f.Added, f.Removed}}, stamp: f.Stamp,
 		Meta: map[string]bool{"polyhost.staged": f.Staged, "polyhost.unstaged": f.Unstaged}}
 	ref := gitRef{session: c.session, commit: status.Branch.Commit, path: f.Path}
 	was := uri
@@ -77,42 +95,18 @@ func stampOf(path string) string {
 	return fmt.Sprintf("%d-%d", info.ModTime().UnixNano(), info.Size())
 }
 
-// span is what a session did to one file: its first edit and its last.
+// span is what a run of turns did to one file: its first edit and its last.
 type span struct {
 	path           string
-	order          int
-	before         editRef
+	before, after  editRef
 	first, last    *event.FileEdit
 	added, removed int
 }
 
-// spans finds what the calls of a session's turns edited, by path.
-func (s *changesets) spans(ctx context.Context, c *scoped) (map[string]*span, error) {
-	sess, err := s.front.host.Session(ctx, c.session)
-	if err != nil {
-		return nil, err
-	}
-	st := sess.State()
-	type done struct {
-		chat *state.Chat
-		turn *state.Turn
-	}
-	var all []done
-	for _, chat := range st.Chats {
-		turns, err := sess.Turns(ctx, chat.ID, chat.Count, maxChangesetTurns)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range turns {
-			all = append(all, done{chat, t})
-		}
-		if chat.Active != nil {
-			all = append(all, done{chat, chat.Active})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b done) int { return cmp.Compare(a.turn.StartedAt.UnixNano(), b.turn.StartedAt.UnixNano()) })
+// spans finds what the calls of turns edited, by path.
+func spans(session id.ID, turns []turnAt) map[string]*span {
 	found := map[string]*span{}
-	for _, d := range all {
+	for _, d := range turns {
 		for _, p := range d.turn.Parts {
 			if p.Tool == nil || p.Tool.Status != event.CallDone {
 				continue
@@ -120,28 +114,31 @@ func (s *changesets) spans(ctx context.Context, c *scoped) (map[string]*span, er
 			for i := range p.Tool.Edits {
 				e := &p.Tool.Edits[i]
 				path := filepath.Clean(e.Path)
+				ref := editRef{session: session, chat: d.chat.ID, turn: d.turn.ID, part: p.ID, index: i, name: filepath.Base(path)}
 				x := found[path]
 				if x == nil {
-					x = &span{path: path, order: len(found), first: e, before: editRef{session: c.session, chat: d.chat.ID, turn: d.turn.ID,
-						part: p.ID, index: i, side: sideBefore, name: filepath.Base(path)}}
+					x = &span{path: path, first: e, before: ref}
+					x.before.side = sideBefore
 					found[path] = x
 				}
-				x.last = e
+				x.last, x.after = e, ref
+				x.after.side = sideAfter
 				x.added += e.Added
 				x.removed += e.Removed
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
-// edited makes the rows of what a session's agents edited: from what they
-// found to what is there now.
+// edited makes the rows of what agents edited: from what they found to what
+// they left, which for the whole session is what is there now.
 func (s *changesets) edited(ctx context.Context, c *changeset) ([]changesetFile, error) {
-	found, err := s.spans(ctx, &c.scoped)
+	turns, err := s.stretch(ctx, &c.scoped)
 	if err != nil {
 		return nil, err
 	}
+	found := spans(c.session, turns)
 	rows := make([]changesetFile, 0, len(found))
 	for _, x := range found {
 		uri := fileURI(x.path)
@@ -152,8 +149,18 @@ func (s *changesets) edited(ctx context.Context, c *changeset) ([]changesetFile,
 				row.Edit.Before.Content = contentRef{URI: x.before.uri(), SizeHint: int64(len(*x.first.Before))}
 			}
 		}
-		if row.stamp != "" && !s.front.files.Fenced(x.path) {
-			row.Edit.After = &editSide{URI: uri, Content: contentRef{URI: uri}}
+		there := row.stamp != "" && !s.front.files.Fenced(x.path)
+		if c.scope == scopeSession {
+			if there {
+				row.Edit.After = &editSide{URI: uri, Content: contentRef{URI: uri}}
+			}
+		} else if row.stamp = ""; x.last.Kind != "delete" {
+			switch {
+			case x.last.After != nil:
+				row.Edit.After = &editSide{URI: uri, Content: contentRef{URI: x.after.uri(), SizeHint: int64(len(*x.last.After))}}
+			case there: // what it was then is not kept
+				row.Edit.After = &editSide{URI: uri, Content: contentRef{URI: uri}}
+			}
 		}
 		if row.Edit.Before != nil || row.Edit.After != nil {
 			rows = append(rows, row)

@@ -107,7 +107,7 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		return nil, err
 	}
 	s := c.front.changesets
-	at, err := s.find(p.Channel)
+	at, err := s.find(ctx, p.Channel)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,11 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		return nil, sessionNotFound(at.sessionURI)
 	}
 	var verb *changesetOperation
-	ops := s.sessionVerbs(&sum, 1)
-	if at.scope == scopeUncommitted {
+	var ops []changesetOperation
+	switch at.scope {
+	case scopeSession:
+		ops = s.sessionVerbs(&sum, 1)
+	case scopeUncommitted:
 		ops = s.gitVerbs(&sum, &git.Status{})
 	}
 	if i := slices.IndexFunc(ops, func(o changesetOperation) bool { return o.ID == p.OperationID }); i >= 0 {
@@ -180,7 +183,7 @@ func (s *changesets) running(uri, verb, status string, err error) {
 
 // doGit does a verb of git to a path, or to the whole directory for "".
 func (s *changesets) doGit(ctx context.Context, at *scoped, verb, path, message string) error {
-	tree, err := s.git.Open(ctx, at.dir)
+	tree, err := s.front.repos.git.Open(ctx, at.dir)
 	if err != nil {
 		return err
 	}
@@ -204,11 +207,11 @@ func (s *changesets) doGit(ctx context.Context, at *scoped, verb, path, message 
 
 // revert puts a file back to what the agents of a session found.
 func (s *changesets) revert(ctx context.Context, at *scoped, path string) error {
-	found, err := s.spans(ctx, at)
+	turns, err := s.stretch(ctx, at)
 	if err != nil {
 		return err
 	}
-	x := found[path]
+	x := spans(at.session, turns)[path]
 	switch {
 	case x == nil:
 		return invalid("target.resource: this session did not edit %.200s", path)

@@ -13,17 +13,18 @@ import (
 	"github.com/polyhost/polyhost/core/git"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
-	"github.com/polyhost/polyhost/core/watch"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
 // A changeset's channel is the session's name with the scope behind it.
 const changesetInfix = "/changeset/"
 
-// The scopes.
+// The scopes. The last two are followed by what turns they are of.
 const (
 	scopeUncommitted = "uncommitted" // what git says of the session's directory
-	scopeSession     = "session"     // what the agent edited, as the record of its calls has it
+	scopeSession     = "session"     // what the agents edited, as the record of their calls has it
+	scopeTurn        = "turn"        // the same, in one turn
+	scopeCompare     = "compare"     // the same, after one turn and up to another
 )
 
 // changesets serves the channels of changesets. Each that is watched has a
@@ -31,7 +32,6 @@ const (
 // nobody watches costs nothing.
 type changesets struct {
 	front *Front
-	git   *git.Git
 
 	mu   sync.Mutex // held while something is said, so that snapshots agree
 	open map[string]*changeset
@@ -43,6 +43,7 @@ type scoped struct {
 	sessionURI string
 	session    id.ID
 	scope      string
+	turns      []string // that the scope names
 	dir        string
 }
 
@@ -59,7 +60,7 @@ type changeset struct {
 }
 
 func newChangesets(f *Front) *changesets {
-	return &changesets{front: f, git: git.New(), open: map[string]*changeset{}}
+	return &changesets{front: f, open: map[string]*changeset{}}
 }
 
 // split takes the name of a changeset apart.
@@ -78,7 +79,7 @@ func (s *changesets) owns(uri string) bool {
 }
 
 // find resolves the name of a changeset that there is.
-func (s *changesets) find(uri string) (scoped, error) {
+func (s *changesets) find(ctx context.Context, uri string) (scoped, error) {
 	session, scope, ok := splitChangeset(uri)
 	if !ok || len(uri) > maxChannelURI {
 		return scoped{}, notFound(uri)
@@ -91,9 +92,15 @@ func (s *changesets) find(uri string) (scoped, error) {
 	if !ok || len(sum.Info.Dirs) == 0 {
 		return scoped{}, sessionNotFound(session)
 	}
-	c := scoped{uri, session, sid, scope, sum.Info.Dirs[0]}
-	if scope != scopeSession && (scope != scopeUncommitted || !inRepository(sum.Info.Dirs)) {
+	c := scoped{uri: uri, sessionURI: session, session: sid, dir: sum.Info.Dirs[0]}
+	c.scope, c.turns, ok = splitScope(scope)
+	switch {
+	case !ok, c.scope == scopeUncommitted && !inRepository(sum.Info.Dirs):
 		return scoped{}, notFound(uri)
+	case len(c.turns) > 0:
+		if _, err := s.stretch(ctx, &c); err != nil {
+			return scoped{}, err
+		}
 	}
 	return c, nil
 }
@@ -116,15 +123,18 @@ func inRepository(dirs []string) bool {
 
 // catalogue lists the changesets of a session, in the spelling of its name.
 func catalogue(session string, repository bool) []changesetInfo {
-	list := []changesetInfo{{Label: "Changes of this session", URITemplate: session + changesetInfix + scopeSession, ChangeKind: scopeSession}}
+	at := session + changesetInfix
+	list := []changesetInfo{{Label: "Changes of this session", URITemplate: at + scopeSession, ChangeKind: scopeSession}}
 	if repository {
-		list = append(list, changesetInfo{Label: "Uncommitted changes", URITemplate: session + changesetInfix + scopeUncommitted, ChangeKind: scopeUncommitted})
+		list = append(list, changesetInfo{Label: "Uncommitted changes", URITemplate: at + scopeUncommitted, ChangeKind: scopeUncommitted})
 	}
-	return list
+	return append(list,
+		changesetInfo{Label: "Changes of this turn", URITemplate: at + scopeTurn + "/{turnId}", ChangeKind: scopeTurn},
+		changesetInfo{Label: "Changes between two turns", URITemplate: at + scopeCompare + "/{originalTurnId}/{modifiedTurnId}", ChangeKind: "compare-turns"})
 }
 
-func (s *changesets) take(_ context.Context, uri string) (taken, error) {
-	found, err := s.find(uri)
+func (s *changesets) take(ctx context.Context, uri string) (taken, error) {
+	found, err := s.find(ctx, uri)
 	if err != nil {
 		return taken{}, err
 	}
@@ -168,7 +178,7 @@ func (s *changesets) start(c *changeset) bool {
 
 // opened: a changeset that is there and not watched has no history.
 func (s *changesets) opened(uri string) (held, error) {
-	if _, err := s.find(uri); err != nil {
+	if _, err := s.find(s.front.ctx, uri); err != nil {
 		return held{}, err
 	}
 	s.mu.Lock()
@@ -180,7 +190,7 @@ func (s *changesets) opened(uri string) (held, error) {
 }
 
 // dispatch does the one thing that clients say: which files were reviewed.
-func (s *changesets) dispatch(_ context.Context, a *action, typ string) error {
+func (s *changesets) dispatch(ctx context.Context, a *action, typ string) error {
 	if typ != "changeset/filesReviewChanged" {
 		return refusal("this host does not take " + clip(typ) + " on that channel")
 	}
@@ -192,14 +202,15 @@ func (s *changesets) dispatch(_ context.Context, a *action, typ string) error {
 		return refusal("too many files")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	c := s.open[a.uri]
 	if c == nil {
-		if _, err := s.find(a.uri); err != nil {
+		s.mu.Unlock()
+		if _, err := s.find(ctx, a.uri); err != nil {
 			return errNowhere
 		}
 		return refusal("subscribe to the changeset first")
 	}
+	defer s.mu.Unlock()
 	if !c.review(&p) {
 		return errUnchanged
 	}
@@ -270,7 +281,7 @@ func (s *changesets) touched(session id.ID) {
 func (s *changesets) wrote(paths ...string) {
 	s.again(func(c *changeset) bool {
 		return slices.ContainsFunc(paths, func(p string) bool {
-			return p == "" || c.scope == scopeSession || strings.HasPrefix(filepath.Clean(p)+"/", filepath.Clean(c.dir)+"/")
+			return p == "" || c.scope != scopeUncommitted || strings.HasPrefix(filepath.Clean(p)+"/", filepath.Clean(c.dir)+"/")
 		})
 	})
 }
@@ -294,20 +305,16 @@ func (c *changeset) wake() {
 
 // follow reads a changeset, and again whenever it is woken, until ctx ends.
 func (s *changesets) follow(ctx context.Context, c *changeset) {
-	var following *watch.Watch
-	defer func() {
-		if following != nil {
-			following.Close()
-		}
-	}()
+	var repo *follower
+	if c.scope == scopeUncommitted {
+		repo = s.front.repos.follow(c.dir, c.wake)
+		defer repo.leave()
+	}
 	for {
 		if _, err := s.front.project(ctx, c.session); err != nil && ctx.Err() == nil { // its calls wake us
 			s.front.log.Debug("The session of a changeset cannot be followed", "session", c.session.String(), "err", err)
 		}
-		if following == nil && c.scope == scopeUncommitted {
-			following = s.followGit(ctx, c)
-		}
-		files, ops, err := s.read(ctx, c)
+		files, ops, err := s.read(ctx, c, repo)
 		if ctx.Err() != nil {
 			return
 		}
@@ -348,23 +355,6 @@ func (s *changesets) woken(ctx context.Context, c *changeset) bool {
 	return true
 }
 
-// followGit watches the index and the HEAD of a changeset's working tree.
-func (s *changesets) followGit(ctx context.Context, c *changeset) *watch.Watch {
-	tree, err := s.git.Open(ctx, c.dir)
-	if err != nil {
-		return nil
-	}
-	watcher, err := s.front.watches.running()
-	if err == nil {
-		var w *watch.Watch
-		if w, err = watcher.Watch(watch.Options{Root: tree.Dir, Includes: []string{"index", "HEAD"}, Deliver: func([]watch.Change) { c.wake() }}); err == nil {
-			return w
-		}
-	}
-	s.front.log.Warn("A git directory cannot be watched", "dir", tree.Dir, "err", err)
-	return nil
-}
-
 // say publishes an action of a changeset; the caller holds mu.
 func (s *changesets) say(c *changeset, a any) {
 	s.front.journal.publish(c.ch, c.ch.action(encode(a)), nil)
@@ -381,6 +371,9 @@ func (s *changesets) settle(c *changeset, files []changesetFile, ops []changeset
 	} else {
 		s.sayFiles(c, files)
 		s.sayOperations(c, ops)
+	}
+	if err == nil && c.state.Status == changesReady {
+		return // its files were said before their lines were counted
 	}
 	c.state.Status, c.state.Error = status.Status, status.Error
 	s.say(c, status)

@@ -109,7 +109,7 @@ func TestUncommittedChangesAreFollowed(t *testing.T) {
 	p.session(g, "demo:/s")
 	uri := "demo:/s/changeset/uncommitted"
 	catalogue := p.state("demo:/s")["changesets"].([]any)
-	if len(catalogue) != 2 || catalogue[1].(object)["uriTemplate"] != uri {
+	if len(catalogue) != 4 || catalogue[1].(object)["uriTemplate"] != uri {
 		t.Errorf("the catalogue: %v", catalogue)
 	}
 	p.subscribe(uri)
@@ -267,7 +267,7 @@ func TestRevertPutsBackWhatTheAgentFound(t *testing.T) {
 	}
 	p := g.connect("c")
 	chat := p.session(g, "demo:/s")
-	if list := p.state("demo:/s")["changesets"].([]any); len(list) != 1 {
+	if list := p.state("demo:/s")["changesets"].([]any); len(list) != 3 {
 		t.Errorf("the catalogue without git: %v", list)
 	}
 	p.fails(codeNotFound, "subscribe", object{"channel": "demo:/s/changeset/uncommitted"})
@@ -302,6 +302,94 @@ func TestRevertPutsBackWhatTheAgentFound(t *testing.T) {
 	p.agree(g, uri)
 	p.call("disposeSession", object{"channel": "demo:/s"})
 	p.until(uri, "the end", func(s object) bool { return len(s["files"].([]any)) == 0 })
+}
+
+func TestChangesOfTurns(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("c")
+	chat := p.session(g, "demo:/s")
+	p.dispatch("demo:/s", object{"type": "session/configChanged", "config": object{"autoApprove": "autoApprove"}})
+	turns := []string{"write x.txt one", "write x.txt two\nwrite y.txt made", "write x.txt three", "spawn Ann write w.txt worked"}
+	for i, text := range turns {
+		turn := fmt.Sprint("turn/", i)
+		p.dispatch(chat, started(turn, text))
+		p.idle(chat, turn)
+	}
+	for _, step := range []struct {
+		scope string
+		files map[string][2]string // what was and what is; "" is nothing
+	}{
+		{"turn/turn%2F0", map[string][2]string{"x.txt": {"", "one\n"}}},
+		{"turn/turn%2F1", map[string][2]string{"x.txt": {"one\n", "two\n"}, "y.txt": {"", "made\n"}}},
+		{"turn/turn%2F3", map[string][2]string{"w.txt": {"", "worked\n"}}},
+		{"compare/turn%2F0/turn%2F2", map[string][2]string{"x.txt": {"one\n", "three\n"}, "y.txt": {"", "made\n"}}},
+		{"compare/turn%2F1/turn%2F1", map[string][2]string{}},
+	} {
+		uri := "demo:/s/changeset/" + step.scope
+		p.subscribe(uri)
+		rows := p.changed(g, uri, func(rows map[string]object) bool { return len(rows) == len(step.files) })
+		for name, want := range step.files {
+			for i, at := range []string{"before", "after"} {
+				got := ""
+				if content := side(rows[name], at); content != "" {
+					got = p.text(content)
+				}
+				if strings.TrimSpace(got) != strings.TrimSpace(want[i]) {
+					t.Errorf("%s: %s %s: %q, want %q", step.scope, name, at, got, want[i])
+				}
+			}
+		}
+		p.agree(g, uri)
+	}
+	// A turn that goes on is followed.
+	uri := "demo:/s/changeset/turn/t9"
+	p.fails(codeNotFound, "subscribe", object{"channel": uri})
+	p.dispatch(chat, started("t9", "write z.txt one\nwrite .vscode/waits.txt x")) // a person is asked
+	p.until(chat, "the turn", func(s object) bool { return s["activeTurn"] != nil })
+	p.subscribe(uri)
+	p.changed(g, uri, only("z.txt"))
+	p.until("demo:/s", "the question", func(s object) bool { l, _ := s["inputNeeded"].([]any); return len(l) == 1 })
+	call := p.state("demo:/s")["inputNeeded"].([]any)[0].(object)["toolCall"].(object)["toolCallId"]
+	p.dispatch(chat, object{"type": "chat/toolCallConfirmed", "turnId": "t9", "toolCallId": call, "approved": true, "confirmed": "user-action"})
+	p.changed(g, uri, only("z.txt", ".vscode/waits.txt"))
+
+	for _, scope := range []string{"turn", "turn/", "turn/none", "turn/a/b", "turn/%zz", "compare/turn%2F0", "compare/turn%2F0/none", "session/t9", "uncommitted/t9"} {
+		p.fails(codeNotFound, "subscribe", object{"channel": "demo:/s/changeset/" + scope})
+	}
+	p.fails(-32602, "subscribe", object{"channel": "demo:/s/changeset/compare/turn%2F2/turn%2F0"})
+	p.fails(-32602, "invokeChangesetOperation", p.verb("demo:/s/changeset/turn/turn%2F0", "revert", at(g, "x.txt")))
+}
+
+// TestChangesetsOfOneDirectoryShareTheirReadings: what two sessions follow is
+// watched once, and both see what changes.
+func TestChangesetsOfOneDirectoryShareTheirReadings(t *testing.T) {
+	t.Parallel()
+	g, git, write := repository(t, "a", "1\n")
+	p := g.connect("c")
+	uris := []string{"demo:/one/changeset/uncommitted", "demo:/two/changeset/uncommitted"}
+	for i, name := range []string{"demo:/one", "demo:/two"} {
+		p.session(g, name)
+		p.subscribe(uris[i])
+		p.changed(g, uris[i], only())
+	}
+	g.front.repos.mu.Lock()
+	n := len(g.front.repos.open)
+	g.front.repos.mu.Unlock()
+	if n != 1 {
+		t.Errorf("%d directories are followed", n)
+	}
+	write("a", "2\n")
+	git("add", "a")
+	for _, uri := range uris {
+		p.changed(g, uri, only("a"))
+	}
+	git("commit", "-q", "-m", "second")
+	git("reset", "-q", "--soft", "HEAD~1")
+	for _, uri := range uris {
+		p.changed(g, uri, only("a"))
+	}
+	p.agree(g, uris...)
 }
 
 func TestAFailedOperationIsSeen(t *testing.T) {
@@ -363,16 +451,39 @@ func TestManyChangedFilesAreReadWhole(t *testing.T) {
 	p.session(g, "demo:/s")
 	uri := "demo:/s/changeset/uncommitted"
 	p.subscribe(uri)
-	p.changed(g, uri, func(rows map[string]object) bool { return len(rows) == 2000 })
+	counted := func(n int) func(map[string]object) bool {
+		return func(rows map[string]object) bool {
+			left := n
+			for _, r := range rows {
+				if d, ok := r["edit"].(object)["diff"].(object); ok {
+					left -= int(d["added"].(float64))
+				}
+			}
+			return len(rows) == 2000 && left == 0
+		}
+	}
+	p.changed(g, uri, counted(2000)) // a line each
+	from := p.mark()
+	p.call("resourceWrite", object{"channel": rootURI, "uri": fileURI(filepath.Join(g.dir, "d3/f3")), "data": "1\n2\n", "encoding": "utf-8"})
+	p.changed(g, uri, counted(2001))
+	if set, _ := p.action(from, uri, "changeset/fileSet"); !strings.HasSuffix(set["file"].(object)["id"].(string), "/d3/f3") {
+		t.Errorf("%v", set)
+	}
+	p.agree(g, uri)
 	p.fails(-32602, "invokeChangesetOperation", p.verb(uri, "discard", nil)) // it would delete everything
 }
 
 func FuzzChangesetNames(f *testing.F) {
 	f.Add("demo:/s/changeset/uncommitted")
+	f.Add("demo:/s/changeset/compare/a%2Fb/%zz")
 	f.Add("ahp-git://0123456789012345678901234567890123456789/019ace00-0000-7000-8000-000000000000/a/%2e%2e/b")
 	f.Fuzz(func(t *testing.T, uri string) {
-		if session, _, ok := splitChangeset(uri); ok && strings.Contains(session, changesetInfix) {
+		session, scope, ok := splitChangeset(uri)
+		if ok && strings.Contains(session, changesetInfix) {
 			t.Error(session)
+		}
+		if kind, turns, ok := splitScope(scope); ok && len(turns) != map[string]int{scopeTurn: 1, scopeCompare: 2}[kind] {
+			t.Errorf("%q has the turns %q", scope, turns)
 		}
 		if g := parseGit(uri); g != nil {
 			if again := parseGit(g.uri()); again == nil || *again != *g {
@@ -380,4 +491,47 @@ func FuzzChangesetNames(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkChangeset2000 is a changeset of two thousand changed files: told is
+// until a client that subscribes has all of them, moved from one written file to
+// the action that says so.
+func BenchmarkChangeset2000(b *testing.B) {
+	g, run, write := repository(b)
+	name := func(i int) string { return fmt.Sprintf("d%d/f%d", i%20, i) }
+	for i := range 2000 {
+		write(name(i), "1\n2\n")
+	}
+	run("add", "-A")
+	run("commit", "-q", "-m", "all")
+	for i := range 2000 {
+		write(name(i), "1\n3\n")
+	}
+	p := g.connect("c")
+	p.session(g, "demo:/s")
+	uri := "demo:/s/changeset/uncommitted"
+	var took, moved time.Duration
+	n := 0
+	for ; b.Loop(); n++ {
+		began := time.Now()
+		p.subscribe(uri)
+		p.until(uri, "the files", func(s object) bool { return s["status"] == "ready" && len(s["files"].([]any)) == 2000 })
+		took += time.Since(began)
+		p.until(uri, "their lines", func(s object) bool {
+			return s["status"] == "ready" && s["files"].([]any)[0].(object)["edit"].(object)["diff"] != nil
+		})
+		began = time.Now()
+		from := p.mark()
+		p.call("resourceWrite", object{"channel": rootURI, "uri": fileURI(filepath.Join(g.dir, name(n%2000))), "data": fmt.Sprint(n, "\n"), "encoding": "utf-8"})
+		p.action(from, uri, "changeset/fileSet")
+		moved += time.Since(began)
+		p.send(object{"jsonrpc": "2.0", "method": "unsubscribe", "params": object{"channel": uri}})
+		for left := false; !left; time.Sleep(time.Millisecond) {
+			g.front.changesets.mu.Lock()
+			left = len(g.front.changesets.open) == 0
+			g.front.changesets.mu.Unlock()
+		}
+	}
+	b.ReportMetric(float64(took.Milliseconds())/float64(n), "ms/told")
+	b.ReportMetric(float64(moved.Milliseconds())/float64(n), "ms/moved")
 }

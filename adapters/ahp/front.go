@@ -40,6 +40,7 @@ type Front struct {
 	annotations *annotations
 	automations *automations
 	changesets  *changesets
+	repos       *repos
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -104,6 +105,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.automations = newAutomations(f, d.Automations)
+	f.repos = newRepos(f)
 	f.changesets = newChangesets(f)
 	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets}
 	d.Automations.Watch(f.automations.changed)

@@ -46,7 +46,7 @@ func (s *changesets) fileOf(ctx context.Context, uri string, ref *gitRef) (name,
 	if !ok || len(sum.Info.Dirs) == 0 {
 		return "", "", nothingAt(uri)
 	}
-	tree, err := s.git.Open(ctx, sum.Info.Dirs[0])
+	tree, err := s.front.repos.git.Open(ctx, sum.Info.Dirs[0])
 	if err != nil {
 		return "", "", err
 	}

@@ -145,6 +145,9 @@ const (
 	// maxFileActions is how many actions of single files say a change before
 	// the whole list does.
 	maxFileActions = 100
+	// countApart is of how many files the lines are counted only once the files
+	// were told: it takes longer than to find them.
+	countApart = 500
 	// maxChangesetTurns is how many turns of a chat the changes of a session
 	// are gathered from, the newest.
 	maxChangesetTurns = 1000

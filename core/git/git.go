@@ -64,6 +64,11 @@ type Tree struct {
 	// Dir is the repository's own directory of this working tree, where its
 	// HEAD and its index are.
 	Dir string
+	// Common is the repository's own directory that all its working trees share;
+	// Dir, unless this is an added one.
+	Common string
+
+	tally *tally
 }
 
 // Open finds the working tree that a directory is in, or ErrNoRepository.
@@ -72,17 +77,19 @@ func (g *Git) Open(ctx context.Context, dir string) (*Tree, error) {
 	if err != nil || !filepath.IsAbs(real) {
 		return nil, fmt.Errorf("%w: %.200s", ErrNoRepository, dir)
 	}
-	t := &Tree{git: g}
-	for what, to := range map[string]*string{"--show-toplevel": &t.Top, "--absolute-git-dir": &t.Dir} {
-		out, err := g.run(ctx, command{dir: real, args: []string{"rev-parse", what}, most: maxAnswer})
-		var f *failure
-		if errors.As(err, &f) {
-			return nil, fmt.Errorf("%w: %.200s", ErrNoRepository, dir)
-		} else if err != nil {
-			return nil, err
-		}
-		*to = strings.TrimSuffix(string(out), "\n")
+	out, err := g.run(ctx, command{dir: real, most: maxAnswer,
+		args: []string{"rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"}})
+	var f *failure
+	if errors.As(err, &f) {
+		return nil, fmt.Errorf("%w: %.200s", ErrNoRepository, dir)
+	} else if err != nil {
+		return nil, err
 	}
+	said := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(said) != 3 { // a line break in a path
+		return nil, fmt.Errorf("%w: %.200s", ErrNoRepository, dir)
+	}
+	t := &Tree{git: g, Top: said[0], Dir: said[1], Common: said[2], tally: &tally{}}
 	rel, err := filepath.Rel(t.Top, real)
 	if err != nil || !filepath.IsAbs(t.Top) || !filepath.IsLocal(rel) {
 		return nil, fmt.Errorf("%w: %.200s", ErrNoRepository, dir)

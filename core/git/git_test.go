@@ -110,7 +110,7 @@ func files(t testing.TB, tree *Tree) map[string]File {
 	out := map[string]File{}
 	for _, f := range s.Files {
 		path := f.Path
-		f.Path = ""
+		f.Path, f.Stamp, f.head = "", "", ""
 		out[path] = f
 	}
 	return out
@@ -484,22 +484,112 @@ func TestACommandThatHangsIsEnded(t *testing.T) {
 	r.do(r.tree.Commit(ctx(t), "a", "x"))
 }
 
-func BenchmarkStatus2000(b *testing.B) {
+// TestCountsAreThoseOfAFreshLook: what is remembered of the lines is never told
+// of other versions of the files.
+func TestCountsAreThoseOfAFreshLook(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.commit("a", "1\n2\n3\n", "b", "1\n2\n3\n", "c", "1\n2\n3\n4\n5\n")
+	steps := []func(){
+		func() { r.write("a", "1\n2\n"); r.write("new", "1\n") },
+		func() { r.write("b", "x\n") },
+		func() { r.write("new", "1\n2\n") },
+		func() { r.write("new", "3\n4\n5\n") },
+		func() { r.git("mv", "c", "moved"); r.write("moved", "1\n2\n3\n4\n5\n6\n") },
+		func() { r.git("add", "a", "new") },
+		func() { r.git("commit", "-q", "-m", "another") },
+		func() { r.write("a", "1\n2\n3\n"); r.remove("b") },
+		func() { r.git("reset", "-q", "--hard") },
+		func() { r.git("rm", "-q", "--cached", "a") },
+	}
+	for i, step := range steps {
+		step()
+		for range 2 {
+			got, want := r.status(), files(t, r.open(""))
+			for path, f := range want {
+				if got[path] != f {
+					t.Errorf("step %d: %q: %+v, a fresh look says %+v", i, path, got[path], f)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("step %d: %d files, a fresh look says %d", i, len(got), len(want))
+			}
+		}
+	}
+}
+
+func TestOnlyWhatChangedIsCounted(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.commit("a", "1\n", "b", "1\n")
+	r.write("a", "2\n")
+	r.write("b", "2\n")
+	old := time.Now().Add(-time.Hour)
+	for _, f := range []string{"a", "b"} {
+		r.do(os.Chtimes(filepath.Join(r.dir, f), old, old))
+	}
+	uncounted := func() int {
+		t.Helper()
+		s, err := r.tree.Status(ctx(t), false)
+		r.do(err)
+		r.do(r.tree.Stamp(s))
+		return r.tree.Uncounted(s)
+	}
+	if n := uncounted(); n != 2 {
+		t.Errorf("%d are not counted at first", n)
+	}
+	r.status()
+	if n := uncounted(); n != 0 {
+		t.Errorf("%d are not counted after a status", n)
+	}
+	r.write("a", "3\n")
+	if n := uncounted(); n != 1 {
+		t.Errorf("%d are not counted after one changed", n)
+	}
+}
+
+// repo2000 has two thousand files, each changed.
+func repo2000(b *testing.B) (*repo, []string) {
 	r := newRepo(b)
-	args := []string{}
+	args, names := []string{}, []string{}
 	for i := range 2000 {
-		args = append(args, fmt.Sprintf("dir%d/file%d", i%50, i), "1\n2\n3\n")
+		names = append(names, fmt.Sprintf("dir%d/file%d", i%50, i))
+		args = append(args, names[i], "1\n2\n3\n")
 	}
 	r.commit(args...)
-	for i := range 2000 {
-		r.write(args[2*i], "1\n4\n3\n")
+	for _, name := range names {
+		r.write(name, "1\n4\n3\n")
 	}
-	for b.Loop() {
-		s, err := r.tree.Status(ctx(b), true)
-		if err != nil || len(s.Files) != 2000 {
+	return r, names
+}
+
+// BenchmarkStatus2000 reads a status of two thousand changed files: list names
+// them, first counts their lines, too, and again is once more after one changed.
+func BenchmarkStatus2000(b *testing.B) {
+	r, names := repo2000(b)
+	look := func(b *testing.B, tree *Tree, counts bool) {
+		s, err := tree.Status(ctx(b), counts)
+		if err != nil || len(s.Files) != len(names) {
 			b.Fatal(err)
 		}
 	}
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			look(b, r.tree, false)
+		}
+	})
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			look(b, r.open(""), true)
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		look(b, r.tree, true)
+		for i := 0; b.Loop(); i++ {
+			r.write(names[i%len(names)], fmt.Sprintf("%d\n", i))
+			look(b, r.tree, true)
+		}
+	})
 }
 
 func FuzzStatus(f *testing.F) {

@@ -19,6 +19,12 @@ const (
 	// maxCounted how much is read of all new files of one status.
 	maxCount   = 1 << 20
 	maxCounted = 64 << 20
+	// settledAfter is how old a file must be for its stamp to mean its content:
+	// longer than the ticks of a file system's clock.
+	settledAfter = 50 * time.Millisecond
+	// maxPathspec is how long the names of files on one command line may be, in
+	// bytes.
+	maxPathspec = 64 << 10
 	// MaxMessage is the longest message of a commit, in bytes.
 	MaxMessage = 64 << 10
 

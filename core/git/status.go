@@ -3,13 +3,9 @@ package git
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Branch is where a working tree is.
@@ -53,10 +49,14 @@ type File struct {
 	Conflict, Submodule bool
 	// Added and Removed count lines; both are 0 for what is not text.
 	Added, Removed int
+	// Stamp tells versions of the file apart; "" is none, or not looked at yet.
+	Stamp string
+
+	head string // the object that the last commit has of it, or of From
 }
 
 // Status reads what changed in the directory. Without counts, lines are not
-// counted, which takes half the time.
+// counted and files not stamped.
 func (t *Tree) Status(ctx context.Context, counts bool) (*Status, error) {
 	out, err := t.git.run(ctx, command{dir: t.Top, most: maxList, cut: true,
 		args: t.scope("status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--renames", "--ignore-submodules=none")})
@@ -65,10 +65,10 @@ func (t *Tree) Status(ctx context.Context, counts bool) (*Status, error) {
 	}
 	s := parseStatus(out)
 	s.Cut = s.Cut || len(out) == maxList
-	if !counts || len(s.Files) == 0 {
+	if !counts {
 		return s, nil
 	}
-	return s, t.count(ctx, s)
+	return s, t.Count(ctx, s)
 }
 
 // parseStatus reads what git says with --porcelain=v2 -z. An entry that it
@@ -99,7 +99,7 @@ func parseStatus(out []byte) *Status {
 				continue
 			}
 			f = entry(p[1], p[2], p[8])
-			f.InHead = strings.Trim(p[3], "0") != ""
+			f.InHead, f.head = strings.Trim(p[3], "0") != "", p[6]
 		case strings.HasPrefix(text, "2 "):
 			p := strings.SplitN(text, " ", 10)
 			from, rest, whole := bytes.Cut(out, []byte{0})
@@ -111,7 +111,7 @@ func parseStatus(out []byte) *Status {
 				continue
 			}
 			f = entry(p[1], p[2], p[9])
-			f.From, f.Copied = string(from), strings.HasPrefix(p[8], "C")
+			f.From, f.Copied, f.head = string(from), strings.HasPrefix(p[8], "C"), p[6]
 		case strings.HasPrefix(text, "u "):
 			p := strings.SplitN(text, " ", 11)
 			if len(p) < 11 || len(p[1]) != 2 || p[2] == "" {
@@ -119,7 +119,7 @@ func parseStatus(out []byte) *Status {
 			}
 			f = entry(p[1], p[2], p[10])
 			f.Staged, f.Unstaged, f.Conflict = false, true, true
-			f.InHead = strings.Trim(p[4], "0") != ""
+			f.InHead, f.head = strings.Trim(p[4], "0") != "", p[8]
 			f.Gone = strings.Trim(p[6], "0") == ""
 		default:
 			continue
@@ -161,92 +161,4 @@ func (b *Branch) note(line string) {
 		b.Ahead, _ = strconv.Atoi(strings.TrimPrefix(ahead, "+"))
 		b.Behind, _ = strconv.Atoi(strings.TrimPrefix(behind, "-"))
 	}
-}
-
-// count notes how many lines of each file changed.
-func (t *Tree) count(ctx context.Context, s *Status) error {
-	base := s.Branch.Commit
-	if base == "" {
-		out, err := t.look(ctx, maxAnswer, "hash-object", "-t", "tree", "--stdin")
-		if err != nil {
-			return t.refused(err)
-		}
-		base = strings.TrimSpace(string(out))
-	}
-	out, err := t.git.run(ctx, command{dir: t.Top, most: maxList, cut: true,
-		args: t.scope("diff", "--numstat", "-z", "--find-renames", "--no-ext-diff", "--no-textconv", base)})
-	if err != nil {
-		return t.refused(err)
-	}
-	counted := parseCounts(out)
-	root, err := os.OpenRoot(t.Top)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	left := maxCounted
-	for i := range s.Files {
-		f := &s.Files[i]
-		if c, ok := counted[f.Path]; ok {
-			f.Added, f.Removed = c[0], c[1]
-		} else if !f.Tracked && left > 0 {
-			n, lines := countLines(root, f.Path)
-			f.Added = lines
-			left -= n
-		}
-	}
-	return ctx.Err()
-}
-
-// parseCounts reads what git says with --numstat -z, by the path that is now.
-func parseCounts(out []byte) map[string][2]int {
-	counted := map[string][2]int{}
-	next := func() (string, bool) {
-		word, rest, whole := bytes.Cut(out, []byte{0})
-		out = rest
-		return string(word), whole
-	}
-	for {
-		line, whole := next()
-		if !whole {
-			return counted
-		}
-		p := strings.SplitN(line, "\t", 3)
-		if len(p) < 3 {
-			continue
-		}
-		if p[2] == "" { // a rename: both paths follow
-			next()
-			if p[2], whole = next(); !whole {
-				return counted
-			}
-		}
-		added, err := strconv.Atoi(p[0])
-		removed, err2 := strconv.Atoi(p[1])
-		if errors.Join(err, err2) == nil { // "-" is what is not text
-			counted[p[2]] = [2]int{added, removed}
-		}
-	}
-}
-
-// countLines counts the lines of a new text file, and tells how much it read.
-func countLines(root *os.Root, path string) (read, lines int) {
-	info, err := root.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxCount {
-		return 0, 0
-	}
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return 0, 0
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxCount))
-	if err != nil || bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 {
-		return len(b), 0
-	}
-	lines = bytes.Count(b, []byte("\n"))
-	if len(b) > 0 && b[len(b)-1] != '\n' {
-		lines++
-	}
-	return len(b), lines
 }
