@@ -155,12 +155,10 @@ func (f *Front) inSession(uri string, sid, chat id.ID, owner string) (place, err
 	if owner == "" {
 		owner = sessionURI(&sum.Info)
 	}
-	for i := range sum.Chats {
-		if sum.Chats[i].Info.ID == chat {
-			return place{session: sid, chat: chat, speller: speller{owner}}, nil
-		}
+	if of, ok := f.host.SessionOf(chat); !ok || of != sid {
+		return place{}, notFound(uri)
 	}
-	return place{}, notFound(uri)
+	return place{session: sid, chat: chat, speller: speller{owner}}, nil
 }
 
 // ownerOf is the session that a chat's name carries: //<chat>/<base64url>.

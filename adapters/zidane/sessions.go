@@ -228,10 +228,6 @@ func (f *Front) exists(x id.ID) bool {
 	if _, ok := f.host.Summary(x); ok {
 		return true
 	}
-	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true, IncludePrivate: true}) {
-		if slices.ContainsFunc(sum.Chats, func(c host.ChatSummary) bool { return c.Info.ID == x }) {
-			return true
-		}
-	}
-	return false
+	_, ok := f.host.SessionOf(x)
+	return ok
 }

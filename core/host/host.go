@@ -218,6 +218,38 @@ func (h *Host) unindexNames(s id.ID) {
 	}
 }
 
+// meetChat indexes a chat under its names before anybody hears of it; the
+// session's summary, which brings them too, follows a moment later.
+func (h *Host) meetChat(s, chat id.ID, aliases map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.chats[chat] = s
+	for front, name := range aliases {
+		h.aliases[front+"\x00"+name] = aliased{s, chat}
+	}
+}
+
+// partChat takes it out of the index.
+func (h *Host) partChat(chat id.ID, aliases map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.chats, chat)
+	for front, name := range aliases {
+		if k := front + "\x00" + name; h.aliases[k].chat == chat {
+			delete(h.aliases, k)
+		}
+	}
+}
+
+// SessionOf returns the session of a chat, without opening it. It knows every
+// chat that anybody can have heard of; the summaries may be a moment behind.
+func (h *Host) SessionOf(chat id.ID) (session id.ID, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	session, ok = h.chats[chat]
+	return session, ok
+}
+
 // Lookup finds a session by its own id, or by the id of one of its chats, and
 // opens it. For a session id the chat is its default one.
 func (h *Host) Lookup(ctx context.Context, x id.ID) (*Session, id.ID, error) {

@@ -202,6 +202,12 @@ func (s *Session) round(f func()) {
 func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	e := &event.Event{Seq: s.work.Seq + 1, At: s.at, Chat: chat, Turn: turn, Body: body}
 	making := s.work.Info.Making
+	switch b := body.(type) {
+	case *event.ChatAdded:
+		s.host.meetChat(s.id, b.Info.ID, b.Info.Aliases)
+	case *event.ChatRemoved:
+		s.host.partChat(chat, s.work.Chat(chat).Aliases)
+	}
 	s.mu.Lock()
 	err := s.work.Apply(e)
 	s.mu.Unlock()

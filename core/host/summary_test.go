@@ -1,10 +1,12 @@
 package host_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
 )
 
 // A client that answers a question the moment it hears of it may be quicker
@@ -52,5 +54,56 @@ func TestWhatRanIsNotDiscarded(t *testing.T) {
 	fresh := f.session(func(c *host.CreateSession) { c.Private = true })
 	if gone, err := fresh.DiscardIfUnused(f.ctx()); !gone || err != nil {
 		t.Errorf("one that nobody used stays: %v, %v", gone, err)
+	}
+}
+
+// Who hears of a chat finds it at once, under its name and its id.
+func TestAChatIsFoundOnceItIsHeardOf(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	const chats = 30
+	sub := s.Subscribe(s.State().Seq)
+	defer sub.Close()
+	heard := make(chan error, 1)
+	go func() {
+		heard <- func() error {
+			for n := 0; n < chats; {
+				events, err := sub.Next(f.ctx())
+				if err != nil {
+					return err
+				}
+				for _, e := range events {
+					b, ok := e.Body.(*event.ChatAdded)
+					if !ok {
+						continue
+					}
+					n++
+					if of, ok := f.host.SessionOf(b.Info.ID); !ok || of != s.ID() {
+						return fmt.Errorf("chat %d is not known", n)
+					}
+					if _, chat, ok := f.host.ByAlias("test", b.Info.Aliases["test"]); !ok || chat != b.Info.ID {
+						return fmt.Errorf("chat %d is not known by its name", n)
+					}
+				}
+			}
+			return nil
+		}()
+	}()
+	var last id.ID
+	for n := range chats {
+		var err error
+		if last, err = s.AddChat(f.ctx(), event.ChatInfo{Aliases: map[string]string{"test": fmt.Sprint("c", n)}}, tester); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-heard; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveChat(f.ctx(), last, tester); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.host.SessionOf(last); ok {
+		t.Error("a chat that is gone is still found")
 	}
 }
