@@ -279,9 +279,10 @@ func (s *changesets) touched(session id.ID) {
 
 // wrote has the changesets read again that a path may be in; "" is any.
 func (s *changesets) wrote(paths ...string) {
+	s.front.facts.wrote(paths)
 	s.again(func(c *changeset) bool {
 		return slices.ContainsFunc(paths, func(p string) bool {
-			return p == "" || c.scope != scopeUncommitted || strings.HasPrefix(filepath.Clean(p)+"/", filepath.Clean(c.dir)+"/")
+			return p == "" || c.scope != scopeUncommitted || inDir(p, c.dir)
 		})
 	})
 }

@@ -82,6 +82,9 @@ func (l *live) dirsChanged(o *origin) {
 		l.say(id.Nil, o, func(*renderer) any { return a })
 		o = nil
 	}
+	l.followDir()
+	l.sayMeta()
+	l.lookForRepository()
 }
 
 // directoryActions lead from one list of working directories to another.

@@ -41,6 +41,7 @@ type Front struct {
 	automations *automations
 	changesets  *changesets
 	repos       *repos
+	facts       *facts
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -98,6 +99,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.journal.counts = d.Frames
+	f.repos, f.facts = newRepos(f), newFacts(f)
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
 	f.watches = newWatches(f)
@@ -105,7 +107,6 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.automations = newAutomations(f, d.Automations)
-	f.repos = newRepos(f)
 	f.changesets = newChangesets(f)
 	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets}
 	d.Automations.Watch(f.automations.changed)
@@ -160,6 +161,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.wg.Go(func() { f.root.agentsReady(f.ctx) })
 	f.wg.Go(f.keepMarks)
 	f.wg.Go(f.sweep)
+	f.wg.Go(func() { f.facts.run(f.ctx) })
 	err := f.root.run(f.ctx)
 	<-f.ctx.Done()
 	f.mu.Lock()

@@ -6,6 +6,9 @@ import (
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
+// githubHost is where repositories are whose pull requests are told.
+const githubHost = "github.com"
+
 const (
 	// handshakeLimit is the largest message before initialize, in bytes.
 	handshakeLimit = 256 << 10
@@ -148,6 +151,13 @@ const (
 	// countApart is of how many files the lines are counted only once the files
 	// were told: it takes longer than to find them.
 	countApart = 500
+	// factsListed is of how many sessions of a list the directories are looked at
+	// that were not yet.
+	factsListed = 50
+	// maxFacts is of how many directories it is known how their working trees
+	// stand; factsSettle is how long what may have changed them is gathered.
+	maxFacts    = 512
+	factsSettle = 300 * time.Millisecond
 	// maxChangesetTurns is how many turns of a chat the changes of a session
 	// are gathered from, the newest.
 	maxChangesetTurns = 1000

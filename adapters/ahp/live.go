@@ -47,6 +47,9 @@ type live struct {
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool
+	meta           *sessionMeta // as it was last told
+	following      *follower    // of the directory followed
+	followed       string
 	moved          chan struct{} // closed when more was said; nil while nobody waits
 	pieces         []string      // of texts, used again
 }
@@ -189,6 +192,7 @@ func (l *live) reopen(ctx context.Context) bool {
 		}
 	}
 	l.gone = true
+	l.followDir()
 	l.wake()
 	for _, s := range l.open {
 		l.front.journal.close(s.ch)
@@ -262,6 +266,7 @@ func (l *live) stream(uri string, p place) *stream {
 	if s == nil {
 		s = &stream{ch: l.front.journal.open(uri), chat: p.chat, speller: p.speller, heads: map[id.ID][]byte{}}
 		l.open[uri] = s
+		l.followDir()
 	}
 	return s
 }
@@ -273,6 +278,7 @@ func (l *live) forget(uri string) {
 	if s := l.open[uri]; s != nil && !l.front.journal.watched(s.ch) {
 		l.front.journal.close(s.ch)
 		delete(l.open, uri)
+		l.followDir()
 	}
 }
 

@@ -130,6 +130,9 @@ func (l *live) after(e *event.Event) {
 	case *event.ToolEnded:
 		l.toolEnded(e, b)
 		l.front.changesets.touched(l.id)
+		if l.followed != "" {
+			l.front.facts.want(l.followed, false)
+		}
 	case *event.UsageReported:
 		if c := l.st.Chat(e.Chat); c != nil && c.Active != nil && c.Active.ID == e.Turn {
 			l.say(e.Chat, nil, func(*renderer) any {
@@ -193,12 +196,7 @@ func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 		end.Type, end.Part = "chat/error", &part
 	}
 	l.say(e.Chat, l.take("end:"+e.Turn.String()), func(*renderer) any { return end })
-	if now := inRepository(l.st.Info.Dirs); now != l.repository {
-		l.repository = now
-		l.say(id.Nil, nil, func(r *renderer) any {
-			return map[string]any{"type": "session/changesetsChanged", "changesets": catalogue(r.speller.session, now)}
-		})
-	}
+	l.lookForRepository()
 	for _, p := range t.Parts {
 		delete(l.calls, p.ID)
 		l.void("confirm:"+p.ID.String(), "that turn is over")
@@ -214,6 +212,19 @@ func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 		v.read = false
 		l.say(e.Chat, nil, func(*renderer) any { return map[string]any{"type": "chat/isReadChanged", "isRead": false} })
 	}
+}
+
+// lookForRepository tells another catalogue of changesets when the session's
+// directory became a working tree, or is none any more.
+func (l *live) lookForRepository() {
+	now := inRepository(l.st.Info.Dirs)
+	if now == l.repository {
+		return
+	}
+	l.repository = now
+	l.say(id.Nil, nil, func(r *renderer) any {
+		return map[string]any{"type": "session/changesetsChanged", "changesets": catalogue(r.speller.session, now)}
+	})
 }
 
 func (l *live) partStarted(e *event.Event, b *event.PartStarted) {

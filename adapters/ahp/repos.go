@@ -160,8 +160,8 @@ func (r *repo) look(ctx context.Context, x *reading) {
 }
 
 // found keeps the working tree of the directory, and watches the files of the
-// repository that change when something is staged, committed, checked out or
-// fetched.
+// repository that change when something is staged, committed, checked out, fetched
+// or configured.
 func (r *repo) found(t *git.Tree) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +171,7 @@ func (r *repo) found(t *git.Tree) {
 	}
 	watcher, err := r.repos.front.watches.running()
 	if err == nil {
-		r.watch, err = watcher.Watch(watch.Options{Root: t.Dir, Includes: []string{"index", "HEAD", "ORIG_HEAD", "FETCH_HEAD"},
+		r.watch, err = watcher.Watch(watch.Options{Root: t.Dir, Includes: []string{"index", "HEAD", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "config"},
 			Deliver: func([]watch.Change) { r.again() }})
 	}
 	if err != nil && !errors.Is(err, watch.ErrClosed) {

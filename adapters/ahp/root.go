@@ -33,7 +33,7 @@ func newRoot(f *Front) *rootChannel {
 	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{},
 		agents: f.agents(), terminals: []terminalInfo{}, settings: f.settings.values}
 	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-		r.rows[sum.Info.ID] = row(&sum, sessionURI(&sum.Info))
+		r.rows[sum.Info.ID] = f.row(&sum, sessionURI(&sum.Info))
 	}
 	return r
 }
@@ -132,26 +132,25 @@ func (r *rootChannel) changed(c *host.Change) {
 			}{rootURI, uri}
 		})
 	default:
-		now := row(&c.Summary, sessionURI(&c.Summary.Info))
+		now := r.front.row(&c.Summary, sessionURI(&c.Summary.Info))
+		if dirs := c.Summary.Info.Dirs; len(dirs) > 0 {
+			r.front.facts.want(dirs[0], !known || old.Status&statusRuns != now.Status&statusRuns)
+		}
 		r.rows[c.Session] = now
 		if !known {
 			r.tell(c.Session, now.Resource, "root/sessionAdded", func(uri string) any {
 				return struct {
 					Channel string     `json:"channel"`
 					Summary sessionRow `json:"summary"`
-				}{rootURI, row(&c.Summary, uri)}
+				}{rootURI, r.front.row(&c.Summary, uri)}
 			})
 			break
 		}
 		if reflect.DeepEqual(old, now) {
 			break
 		}
-		r.tell(c.Session, now.Resource, "root/sessionSummaryChanged", func(uri string) any {
-			return struct {
-				Channel string         `json:"channel"`
-				Session string         `json:"session"`
-				Changes map[string]any `json:"changes"`
-			}{rootURI, uri, rowChanges(&old, &now, row(&c.Summary, uri))}
+		r.moved(c.Session, now.Resource, func(uri string) map[string]any {
+			return rowChanges(&old, &now, r.front.row(&c.Summary, uri))
 		})
 	}
 	if len(r.rows) != before {
@@ -164,6 +163,38 @@ func (r *rootChannel) knows(session id.ID) bool {
 	defer r.mu.Unlock()
 	_, known := r.rows[session]
 	return known
+}
+
+// metaMoved tells how the working tree of the sessions in a directory stands.
+func (r *rootChannel) metaMoved(dir string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for session, old := range r.rows {
+		if len(old.WorkingDirectories) == 0 || old.WorkingDirectories[0] != dir {
+			continue
+		}
+		sum, ok := r.front.host.Summary(session)
+		if !ok {
+			continue
+		}
+		now := old
+		if now.Meta = r.front.metaOf(&sum.Info); reflect.DeepEqual(old, now) {
+			continue
+		}
+		r.rows[session] = now
+		r.moved(session, now.Resource, func(string) map[string]any { return map[string]any{"_meta": now.Meta} })
+	}
+}
+
+// moved tells that the row of a session changed.
+func (r *rootChannel) moved(session id.ID, uri string, changes func(uri string) map[string]any) {
+	r.tell(session, uri, "root/sessionSummaryChanged", func(uri string) any {
+		return struct {
+			Channel string         `json:"channel"`
+			Session string         `json:"session"`
+			Changes map[string]any `json:"changes"`
+		}{rootURI, uri, changes(uri)}
+	})
 }
 
 // rowChanges is what differs, in the words of a client's own spelling.
@@ -183,6 +214,9 @@ func rowChanges(old, now *sessionRow, spelt sessionRow) map[string]any {
 	}
 	if !reflect.DeepEqual(old.Chats, now.Chats) {
 		changes["chats"] = spelt.Chats
+	}
+	if !reflect.DeepEqual(old.Meta, now.Meta) {
+		changes["_meta"] = now.Meta
 	}
 	return changes
 }

@@ -47,7 +47,10 @@ func (c *conn) listSessions(_ context.Context, r *jsonrpc.Request) (any, error) 
 		out.NextCursor = strconv.FormatInt(last.ModifiedAt.UnixMilli(), 10) + "." + last.Info.ID.String()
 	}
 	for i := range all {
-		out.Items = append(out.Items, row(&all[i], c.spelledFor(&all[i])))
+		if dirs := all[i].Info.Dirs; i < factsListed && len(dirs) > 0 {
+			c.front.facts.wantUnknown(dirs[0])
+		}
+		out.Items = append(out.Items, c.front.row(&all[i], c.spelledFor(&all[i])))
 	}
 	return out, nil
 }

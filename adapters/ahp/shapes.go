@@ -89,7 +89,7 @@ type sessionState struct {
 	Changesets         []changesetInfo    `json:"changesets,omitempty"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
 	Annotations        annotationsSummary `json:"annotations"`
-	Meta               map[string]ownerID `json:"_meta,omitempty"`
+	Meta               *sessionMeta       `json:"_meta,omitempty"`
 }
 
 type annotationsSummary struct {
@@ -385,6 +385,7 @@ type sessionRow struct {
 	WorkingDirectories []string       `json:"workingDirectories,omitempty"`
 	Chats              []chatRow      `json:"chats,omitempty"`
 	DefaultChat        string         `json:"defaultChat,omitempty"`
+	Meta               *sessionMeta   `json:"_meta,omitempty"`
 }
 
 type chatRow struct {

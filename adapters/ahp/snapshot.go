@@ -94,7 +94,7 @@ func (l *live) sessionState(r *renderer) sessionState {
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
-		Meta: map[string]ownerID{"polyhost.owner": {info.Owner.Front, info.Owner.Name}}}
+		Meta: l.front.metaOf(info)}
 	s.Lifecycle, s.CreationError = lifecycle(info)
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
@@ -150,12 +150,12 @@ func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.
 }
 
 // row makes a session of the list.
-func row(sum *host.Summary, uri string) sessionRow {
+func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 	info := &sum.Info
 	sp := speller{uri}
 	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
 		Origin: sessionOriginOf(info), CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
-		DefaultChat: sp.chat(sum.Default, sum.Default, nil)}
+		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.metaOf(info)}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]
 		r.Chats = append(r.Chats, chatRow{Resource: sp.chat(c.Info.ID, sum.Default, c.Info.Aliases), Title: chatTitle(&c.Info, info, sum.Default), Origin: originOf(c.Info.Origin, sp, sum.Default),
@@ -163,6 +163,9 @@ func row(sum *host.Summary, uri string) sessionRow {
 	}
 	return r
 }
+
+// statusRuns is the bit that says that a turn runs.
+const statusRuns = 8
 
 // status makes the bits of a summary.
 func status(s host.Status, unread, archived bool) uint32 {

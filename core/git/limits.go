@@ -25,6 +25,10 @@ const (
 	// maxPathspec is how long the names of files on one command line may be, in
 	// bytes.
 	maxPathspec = 64 << 10
+	// MaxRef is the longest name of a branch that is taken, in bytes.
+	MaxRef = 240
+	// maxRemotes is how many remotes are looked at.
+	maxRemotes = 64
 	// MaxMessage is the longest message of a commit, in bytes.
 	MaxMessage = 64 << 10
 

@@ -16,7 +16,9 @@ type Branch struct {
 	Name string
 	// Upstream is the branch that it follows, as git names it; "" is none.
 	Upstream string
-	// Ahead and Behind count commits against Upstream.
+	// Tracked says that there is such a branch; Ahead and Behind count commits
+	// against it then.
+	Tracked       bool
 	Ahead, Behind int
 }
 
@@ -158,6 +160,7 @@ func (b *Branch) note(line string) {
 		b.Upstream = value
 	case "branch.ab":
 		ahead, behind, _ := strings.Cut(value, " ")
+		b.Tracked = true
 		b.Ahead, _ = strconv.Atoi(strings.TrimPrefix(ahead, "+"))
 		b.Behind, _ = strconv.Atoi(strings.TrimPrefix(behind, "-"))
 	}

@@ -1,0 +1,312 @@
+package ahp
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/forge"
+	"github.com/polyhost/polyhost/core/git"
+	"github.com/polyhost/polyhost/core/id"
+)
+
+// sessionMeta is _meta of a session and of its row: the host's own key, and
+// those that editors have.
+type sessionMeta struct {
+	Owner      *ownerID                `json:"polyhost.owner,omitempty"`
+	Git        *gitState               `json:"git,omitempty"`
+	GitHub     *githubState            `json:"github,omitempty"`
+	GitHubData map[string]*githubState `json:"githubData,omitempty"`
+	Keys       map[string]string       `json:"workingDirectoryKeys,omitempty"`
+}
+
+// gitState is how the working tree of a session stands. What is not known, or
+// not so, is left out.
+type gitState struct {
+	HasGitHubRemote bool   `json:"hasGitHubRemote"`
+	Branch          string `json:"branchName,omitempty"`
+	Detached        bool   `json:"isDetachedHead,omitempty"`
+	Base            string `json:"baseBranchName,omitempty"`
+	Upstream        string `json:"upstreamBranchName,omitempty"`
+	Incoming        *int   `json:"incomingChanges,omitempty"`
+	Outgoing        *int   `json:"outgoingChanges,omitempty"`
+	Uncommitted     int    `json:"uncommittedChanges"`
+	Owner           string `json:"githubOwner,omitempty"`
+	Repo            string `json:"githubRepo,omitempty"`
+}
+
+// githubState is what is known of the repository at the forge.
+type githubState struct {
+	Owner string `json:"owner"`
+	Repo  string `json:"repo"`
+}
+
+// facts are how the working trees of sessions stand. They are read by one
+// goroutine, of the directories of sessions that somebody watches whenever
+// something may have changed them, of others when a turn ended.
+type facts struct {
+	front *Front
+	wake  chan struct{}
+
+	mu    sync.Mutex       // the last one that is taken
+	known map[string]*fact // by directory; replaced, never written to
+	order []string         // of known, the oldest first
+	asked map[string]bool  // directories to be read; true whether watched or not
+}
+
+// fact is what is known of a directory; its fields are nil for one that is in no
+// working tree.
+type fact struct {
+	git    *gitState
+	github *githubState
+}
+
+func newFacts(f *Front) *facts {
+	return &facts{front: f, wake: make(chan struct{}, 1), known: map[string]*fact{}, asked: map[string]bool{}}
+}
+
+// of is what is known of a directory; nil when it was not looked at.
+func (s *facts) of(dir string) *fact {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[dir]
+}
+
+// want has a directory read soon; unless always, only if somebody watches a
+// session in it by then.
+func (s *facts) want(dir string, always bool) {
+	s.mu.Lock()
+	if len(s.asked) < maxFacts {
+		s.asked[dir] = s.asked[dir] || always
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wantUnknown has a directory read that was not looked at yet.
+func (s *facts) wantUnknown(dir string) {
+	if s.of(dir) == nil {
+		s.want(dir, true)
+	}
+}
+
+// wrote has the directories read that a path may be in; "" is any.
+func (s *facts) wrote(paths []string) {
+	s.mu.Lock()
+	var in []string
+	for dir := range s.known {
+		if slices.ContainsFunc(paths, func(p string) bool { return p == "" || inDir(p, dir) }) {
+			in = append(in, dir)
+		}
+	}
+	s.mu.Unlock()
+	for _, dir := range in {
+		s.want(dir, false)
+	}
+}
+
+// run reads what is asked for until ctx ends.
+func (s *facts) run(ctx context.Context) {
+	for {
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(factsSettle): // what comes together is read together
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		asked := s.asked
+		s.asked = map[string]bool{}
+		s.mu.Unlock()
+		for dir, always := range asked {
+			if always || s.front.watchedIn(dir) {
+				s.read(ctx, dir)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// read looks at a directory, and tells when it stands otherwise than before.
+func (s *facts) read(ctx context.Context, dir string) {
+	now, err := s.look(ctx, dir)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.front.log.Warn("It cannot be told how a working tree stands", "dir", dir, "err", err)
+		return
+	}
+	s.mu.Lock()
+	was, known := s.known[dir]
+	if !known {
+		if len(s.order) == maxFacts {
+			delete(s.known, s.order[0])
+			s.order = s.order[1:]
+		}
+		s.order = append(s.order, dir)
+	}
+	s.known[dir] = now
+	s.mu.Unlock()
+	if !reflect.DeepEqual(was, now) {
+		s.front.standsOtherwise(dir)
+	}
+}
+
+func (s *facts) look(ctx context.Context, dir string) (*fact, error) {
+	if !inRepository([]string{dir}) {
+		return &fact{}, nil
+	}
+	f := s.front.repos.follow(dir, func() {})
+	defer f.leave()
+	tree, status, err := f.read(ctx)
+	if errors.Is(err, git.ErrNoRepository) {
+		return &fact{}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	remotes, err := tree.Remotes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &status.Branch
+	now := &fact{git: &gitState{Branch: b.Name, Detached: b.Name == "", Upstream: b.Upstream, Uncommitted: len(status.Files)}}
+	if b.Tracked {
+		now.git.Incoming, now.git.Outgoing = &b.Behind, &b.Ahead
+	}
+	if _, repo, ok := githubOf(remotes); ok {
+		now.git.HasGitHubRemote, now.git.Owner, now.git.Repo = true, repo.Owner, repo.Name
+		now.github = &githubState{Owner: repo.Owner, Repo: repo.Name}
+	}
+	return now, nil
+}
+
+// githubOf finds the remote that is the repository at GitHub: origin before the
+// others.
+func githubOf(remotes []git.Remote) (git.Remote, forge.Repository, bool) {
+	var first git.Remote
+	var found forge.Repository
+	for _, r := range remotes {
+		repo, ok := forge.Parse(r.URL, githubHost)
+		if ok && (first.Name == "" || r.Name == "origin") {
+			first, found = r, repo
+		}
+	}
+	return first, found, first.Name != ""
+}
+
+// metaOf is _meta of a session.
+func (f *Front) metaOf(info *event.SessionInfo) *sessionMeta {
+	m := &sessionMeta{Owner: &ownerID{info.Owner.Front, info.Owner.Name}}
+	if len(info.Dirs) == 0 {
+		return m
+	}
+	known := f.facts.of(info.Dirs[0])
+	if known == nil || known.git == nil {
+		return m
+	}
+	m.Git = known.git
+	if known.github != nil {
+		key := fileURI(info.Dirs[0])
+		m.GitHub = known.github
+		m.GitHubData, m.Keys = map[string]*githubState{key: known.github}, map[string]string{key: key}
+	}
+	return m
+}
+
+// standsOtherwise tells of the sessions in a directory that their working tree
+// stands otherwise.
+func (f *Front) standsOtherwise(dir string) {
+	for _, l := range f.livesIn(dir) {
+		l.mu.Lock()
+		l.sayMeta()
+		l.mu.Unlock()
+	}
+	f.root.metaMoved(fileURI(dir))
+}
+
+func (f *Front) livesIn(dir string) []*live {
+	f.mu.Lock()
+	all := make([]*live, 0, len(f.lives))
+	for _, l := range f.lives {
+		all = append(all, l)
+	}
+	f.mu.Unlock()
+	return slices.DeleteFunc(all, func(l *live) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.st.Info.Dirs) == 0 || l.st.Info.Dirs[0] != dir
+	})
+}
+
+// watchedIn reports whether somebody watches a session in a directory.
+func (f *Front) watchedIn(dir string) bool {
+	return slices.ContainsFunc(f.livesIn(dir), func(l *live) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.watchedLocked()
+	})
+}
+
+// watchedLocked reports whether somebody watches the session itself.
+func (l *live) watchedLocked() bool {
+	for _, s := range l.open {
+		if s.chat.IsNil() && l.front.journal.watched(s.ch) {
+			return true
+		}
+	}
+	return false
+}
+
+// sayMeta tells _meta when it is not as it was last told; the caller holds mu.
+func (l *live) sayMeta() {
+	now := l.front.metaOf(&l.st.Info)
+	if reflect.DeepEqual(now, l.meta) {
+		return
+	}
+	l.meta = now
+	l.say(id.Nil, nil, func(*renderer) any { return map[string]any{"type": "session/metaChanged", "_meta": now} })
+}
+
+// followDir follows the session's first directory as long as somebody may watch
+// the session; the caller holds mu.
+func (l *live) followDir() {
+	dir := ""
+	for _, s := range l.open {
+		if s.chat.IsNil() && !l.gone && len(l.st.Info.Dirs) > 0 {
+			dir = l.st.Info.Dirs[0]
+		}
+	}
+	if dir == l.followed {
+		return
+	}
+	l.followed = dir
+	if l.following != nil {
+		l.following.leave()
+		l.following = nil
+	}
+	if dir != "" {
+		l.following = l.front.repos.follow(dir, func() { l.front.facts.want(dir, false) })
+		l.front.facts.want(dir, true)
+	}
+}
+
+// inDir reports whether a path is a directory or in it.
+func inDir(path, dir string) bool {
+	path, dir = filepath.Clean(path), filepath.Clean(dir)
+	return path == dir || dir == "/" || len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/'
+}
