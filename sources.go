@@ -6,6 +6,6 @@ import "embed"
 
 // Limits are the limits.go files of all packages.
 //
-//go:embed adapters/*/limits.go backends/*/limits.go backends/*/*/limits.go cmd/polyhost/limits.go cmd/polyhost/internal/*/limits.go cmd/modelstub/stub/limits.go
+//go:embed adapters/*/limits.go adapters/*/*/limits.go backends/*/limits.go backends/*/*/limits.go cmd/polyhost/limits.go cmd/polyhost/internal/*/limits.go cmd/modelstub/stub/limits.go
 //go:embed core/*/limits.go core/*/*/limits.go plugins/*/limits.go transports/*/limits.go transports/*/*/limits.go
 var Limits embed.FS

@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/polyhost/polyhost/adapters/ahp/otlp"
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/ws"
@@ -25,15 +27,16 @@ import (
 
 // Front serves the Agent Host Protocol on one port.
 type Front struct {
-	host    *host.Host
-	log     *slog.Logger
-	version string
-	token   string
-	door    guard.Rule
-	journal *journal
-	root    *rootChannel
-	files   *files.Files
-	watches *watchService
+	host      *host.Host
+	log       *slog.Logger
+	version   string
+	token     string
+	door      guard.Rule
+	journal   *journal
+	root      *rootChannel
+	files     *files.Files
+	watches   *watchService
+	telemetry *telemetry
 	// services serve the other channels.
 	services    []service
 	terminals   *terminals
@@ -108,7 +111,15 @@ func New(d shared.Deps) (shared.Front, error) {
 	}
 	f.automations = newAutomations(f, d.Automations)
 	f.changesets = newChangesets(f)
-	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets}
+	if d.Book == nil {
+		d.Book = new(logs.Book) // that nobody writes to
+	}
+	source, err := otlp.New(otlp.Options{Host: d.Host, Book: d.Book, Log: d.Log, Version: d.Version})
+	if err != nil {
+		return nil, fmt.Errorf("ahp: %w", err)
+	}
+	f.telemetry = newTelemetry(f, source)
+	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets, f.telemetry}
 	d.Automations.Watch(f.automations.changed)
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
@@ -170,6 +181,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.projecting.Wait()
 	f.wg.Wait()
 	f.watches.close()
+	f.telemetry.close()
 	return err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/memstore"
 )
@@ -50,6 +51,7 @@ type gateway struct {
 	dir   string
 	home  string
 	store store.Store
+	book  logs.Book
 	stop  func()
 	early func() // runs when clients are served and the front does not run yet
 }
@@ -63,7 +65,7 @@ func newGateway(t testing.TB, change ...func(*host.Options)) *gateway {
 
 func (g *gateway) start(change ...func(*host.Options)) {
 	g.t.Helper()
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(g.book.Handler(slog.NewTextHandler(&g.book, nil)))
 	agent := demo.New()
 	o := host.Options{Store: g.store, Backends: []host.NamedBackend{{Name: "demo", Backend: agent}}, DefaultDir: g.dir,
 		Log: log, Grace: 50 * time.Millisecond}
@@ -83,7 +85,7 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	f, err := New(shared.Deps{Host: h, Automations: set, Log: log, Home: g.home, Version: "test"})
+	f, err := New(shared.Deps{Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test"})
 	if err != nil {
 		g.t.Fatal(err)
 	}

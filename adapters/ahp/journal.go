@@ -236,6 +236,20 @@ func (j *journal) notify(ch *channel, message []byte, except map[*conn]string) {
 	j.add(entry{ch: ch, seq: j.seq, frame: ws.Text(message), except: except})
 }
 
+// tell hands a notification to those on a channel who have room for it now. It
+// is not kept, and who is behind is not cut for it.
+func (j *journal) tell(ch *channel, message []byte) {
+	f := ws.Text(message)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.counts.Encoded(1)
+	for _, s := range ch.subs {
+		if s.conn.ws.Outbox().PushBelow(f, j.room) == nil {
+			j.counts.Delivered(1)
+		}
+	}
+}
+
 // whisper sends an action to one connection alone, in order with what else it
 // gets. It takes no number of its own: it carries the newest. b ends where the
 // number goes.

@@ -162,6 +162,9 @@ const (
 	// are gathered from, the newest.
 	maxChangesetTurns = 1000
 
+	// telemetryUnwatched is how long telemetry that nobody hears is made.
+	telemetryUnwatched = 30 * time.Second
+
 	// terminalUnread is after how many bytes of a terminal's output it is
 	// looked whether anybody watches, and terminalUnwatched how long it goes on
 	// being said for those who may come back.

@@ -123,9 +123,10 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		DefaultDirectory            string                 `json:"defaultDirectory,omitempty"`
 		CompletionTriggerCharacters []string               `json:"completionTriggerCharacters"`
 		TerminalCommandPrefix       string                 `json:"terminalCommandPrefix"`
+		Telemetry                   telemetryOffer         `json:"telemetry"`
 		Automations                 automationCapabilities `json:"automations"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, automationsOffered()}, nil
+		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, telemetryOffered, automationsOffered()}, nil
 }
 
 func (f *Front) defaultDirectory() string {
@@ -165,7 +166,9 @@ func (c *conn) takeAll(ctx context.Context, j *joining, uris []string) []snapsho
 			continue
 		}
 		c.noteSpelling(t, uri)
-		snaps = append(snaps, t.snapshot)
+		if t.State != nil {
+			snaps = append(snaps, t.snapshot)
+		}
 		j.add(t)
 	}
 	return snaps
@@ -341,6 +344,9 @@ func (c *conn) subscribe(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	}
 	c.noteSpelling(t, p.Channel)
 	j.add(t)
+	if t.State == nil { // a channel that has none
+		return struct{}{}, nil
+	}
 	return map[string]any{"snapshot": t.snapshot}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/guard"
 )
@@ -20,6 +21,8 @@ type Deps struct {
 	// Automations are the prompts that run by themselves.
 	Automations *automation.Set
 	Log         *slog.Logger
+	// Book is what was logged, by all parts of the gateway.
+	Book *logs.Book
 	// Home is the gateway's directory, mode 0700.
 	Home string
 	// Version is the gateway's, Instance the id of this process.

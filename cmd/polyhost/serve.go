@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,6 +16,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/gateway"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
+	"github.com/polyhost/polyhost/core/logs"
 )
 
 // errTwice is the end after a second signal.
@@ -46,7 +48,8 @@ stops when that program closes its end; the ports are served as ever.`,
 		defer stop()
 		// A file that may not grow is a full disk to the gateway, not its end.
 		signal.Ignore(syscall.SIGXFSZ)
-		o := gateway.Options{Settings: s, Version: version, Log: newLogger(s)}
+		book := new(logs.Book)
+		o := gateway.Options{Settings: s, Version: version, Log: newLogger(s, book), Book: book}
 		out := c.OutOrStdout()
 		if stdio {
 			o.In, o.Out = os.Stdin, os.Stdout
@@ -94,12 +97,14 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 	}
 }
 
-func newLogger(s settings.Settings) *slog.Logger {
+// newLogger logs to standard error, and keeps it in a book.
+func newLogger(s settings.Settings, book *logs.Book) *slog.Logger {
 	o := &slog.HandlerOptions{Level: s.LogLevel}
+	w := io.MultiWriter(os.Stderr, book)
 	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+		return slog.New(book.Handler(slog.NewJSONHandler(w, o)))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
+	return slog.New(book.Handler(slog.NewTextHandler(w, o)))
 }
 
 func isTerminal(f *os.File) bool {

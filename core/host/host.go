@@ -95,6 +95,7 @@ type Host struct {
 	agents    *agents
 	past      pastList
 	terminals *terminal.Set
+	counters  counters
 }
 
 type aliased struct{ session, chat id.ID }
@@ -334,6 +335,7 @@ func (h *Host) startLocked(s *Session) {
 	delete(h.beyond, s.id)
 	sum := summarise(s.work, s.private)
 	h.indexLocked(&sum)
+	s.counted = true
 	frozen := s.State()
 	for w := range h.lives {
 		w.push(Live{Session: s, State: frozen})

@@ -58,6 +58,7 @@ type Session struct {
 	expiry    time.Time // of the expiry timer
 	late      int64     // frames that came after their turn's end
 	silent    bool      // nobody hears of what is imported
+	counted   bool      // what happens is counted: the session is live
 }
 
 // received is a batch of frames of one conversation, or its end.
@@ -216,8 +217,12 @@ func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	}
 	s.seq.Store(e.Seq)
 	s.w.add(e)
+	_, delta := body.(*event.PartDelta)
+	if s.counted && !delta {
+		s.host.counters.count(body)
+	}
 	s.publish(e)
-	if _, ok := body.(*event.PartDelta); !ok {
+	if !delta {
 		s.noteReason(body)
 	}
 	if making && !s.work.Info.Making && s.reason == "" {

@@ -24,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store/boltstore"
 	"github.com/polyhost/polyhost/core/terminal"
@@ -37,6 +38,8 @@ type Options struct {
 	settings.Settings
 	Version string
 	Log     *slog.Logger
+	// Book is where Log is kept.
+	Book *logs.Book
 	// Ready is called once everything listens and endpoints.json is written.
 	Ready func(endpoints.Endpoints)
 	// In and Out, if set, serve one client of the front ahp; the gateway ends
@@ -306,7 +309,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
-	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Home: g.o.Home, Version: g.o.Version,
+	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Book: g.o.Book, Home: g.o.Home, Version: g.o.Version,
 		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
