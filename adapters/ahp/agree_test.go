@@ -65,6 +65,7 @@ func TestReducedStateIsTheSnapshot(t *testing.T) {
 func remembered(v any) any {
 	o := plain(v).(object)
 	delete(o, "activeClients")
+	delete(o, "customizations") // agents say them when they run
 	return o
 }
 
@@ -108,6 +109,7 @@ var scripts = []string{
 	"say one two", "think hm\nsay done", "run echo out; echo err >&2; false", "run printf 'a\\nb'", "write made some text",
 	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "spawn helper say below",
 	"say slow\nsleep 3000", "!echo from a shell; false", "!sleep 3", "call pick {\"n\":1}", "stream 20 10 1",
+	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "skill dance Dances", "command sing Sings",
 }
 
 func (h *history) who() *peer { return rapid.SampledFrom(h.peers).Draw(h.rt, "who") }
@@ -131,6 +133,9 @@ func (h *history) step() {
 	}
 	if len(need) > 0 {
 		actions = append(actions, "answer", "answer", "answer", "answer")
+	}
+	if servers(session) != nil {
+		actions = append(actions, "server", "server")
 	}
 	seq := h.act(p, at, rapid.SampledFrom(actions).Draw(h.rt, "action"), active, need)
 	if seq > 0 {
@@ -203,6 +208,13 @@ func (h *history) act(p *peer, chat, what string, active object, need []any) flo
 			return p.dispatch(chat, object{"type": "chat/isReadChanged", "isRead": on})
 		}
 		return p.dispatch(h.uri, object{"type": "session/isReadChanged", "isRead": on})
+	case "server":
+		action := object{"type": rapid.SampledFrom([]string{"session/mcpServerStartRequested", "session/mcpServerStopRequested",
+			"session/customizationToggled"}).Draw(h.rt, "type"), "id": rapid.SampledFrom(servers(p.state(h.uri))).Draw(h.rt, "server")}
+		if action["type"] == "session/customizationToggled" {
+			action["enablement"] = []any{object{"kind": "session", "enabled": rapid.Bool().Draw(h.rt, "on")}}
+		}
+		return p.dispatch(h.uri, action)
 	case "draft":
 		a := object{"type": "chat/draftChanged"}
 		if rapid.Bool().Draw(h.rt, "some") {
@@ -256,6 +268,17 @@ func (h *history) answer(p *peer, need object) float64 {
 		}
 	}
 	return 0
+}
+
+// servers are the ids of a session's MCP servers.
+func servers(session object) (ids []string) {
+	list, _ := session["customizations"].([]any)
+	for _, v := range list {
+		if c := v.(object); c["type"] == "mcpServer" {
+			ids = append(ids, c["id"].(string))
+		}
+	}
+	return ids
 }
 
 // settle ends what runs and waits, compares everything once more and returns

@@ -87,7 +87,7 @@ func (r *renderer) base(t *event.Tool) toolCall {
 	case t.Client.Client != "":
 		c.Contributor = &contributor{Kind: "client", ClientID: clientName(t.Client)}
 	case t.Server != "":
-		c.Contributor = &contributor{Kind: "mcp", CustomizationID: t.Server}
+		c.Contributor = &contributor{Kind: "mcp", CustomizationID: serverID(t.Server)}
 	}
 	return c
 }

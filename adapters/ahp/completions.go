@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -20,11 +22,11 @@ type completion struct {
 }
 
 type completionShape struct {
-	Type        string            `json:"type"`
-	Label       string            `json:"label"`
-	URI         string            `json:"uri,omitempty"`
-	DisplayKind string            `json:"displayKind,omitempty"`
-	Meta        map[string]string `json:"_meta,omitempty"`
+	Type        string         `json:"type"`
+	Label       string         `json:"label"`
+	URI         string         `json:"uri,omitempty"`
+	DisplayKind string         `json:"displayKind,omitempty"`
+	Meta        map[string]any `json:"_meta,omitempty"`
 }
 
 // completions completes the word before the cursor: "/" by the agent's own
@@ -64,17 +66,20 @@ func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error)
 	items := []completion{}
 	switch {
 	case strings.HasPrefix(word, "/") && start == 0:
-		if a, ok := c.front.agentNamed(sum.Info.Backend); ok {
-			for _, cmd := range a.Info.Commands {
-				if containsFold(cmd.Name, word[1:]) && len(items) < maxCompletions {
-					meta := map[string]string{"command": cmd.Name, "description": cmd.Description}
-					if cmd.Hint != "" {
-						meta["argumentHint"] = cmd.Hint
-					}
-					items = append(items, completion{"/" + cmd.Name + " ", start, *p.Offset,
-						completionShape{Type: "simple", Label: "/" + cmd.Name, Meta: meta}})
-				}
+		for _, cmd := range c.front.commandsOf(&sum.Info) {
+			if cmd.Kept || !containsFold(cmd.Name, word[1:]) || len(items) == maxCompletions {
+				continue
 			}
+			// What has no command here, editors drop.
+			meta := map[string]any{"command": cmd.Name, "description": cmd.Description}
+			if cmd.Hint != "" {
+				meta["argumentHint"] = cmd.Hint
+			}
+			if cmd.Skill {
+				meta["isSkill"] = true
+			}
+			items = append(items, completion{"/" + cmd.Name + " ", start, *p.Offset,
+				completionShape{Type: "simple", Label: "/" + cmd.Name, Meta: meta}})
 		}
 	case strings.HasPrefix(word, "@") && len(sum.Info.Dirs) > 0:
 		for _, rel := range findFiles(ctx, sum.Info.Dirs[0], word[1:]) {
@@ -84,6 +89,18 @@ func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error)
 		}
 	}
 	return map[string]any{"items": items}, nil
+}
+
+// commandsOf are the commands and skills of a session: those that its agent said
+// in it, or, before that, those that it has everywhere.
+func (f *Front) commandsOf(info *event.SessionInfo) []agent.Command {
+	if view := f.host.Extensions().Of(info.ID); view.Offer != nil {
+		return view.Offer.Commands
+	}
+	if a, ok := f.agentNamed(info.Backend); ok {
+		return a.Info.Commands
+	}
+	return nil
 }
 
 // findFiles finds files under a directory whose path contains a word, short

@@ -61,6 +61,11 @@ func init() {
 		"session/workingDirectoryRemoved":  {onSession, (*action).removeDirectory},
 		"session/workingDirectoryReplaced": {onSession, (*action).replaceDirectory},
 
+		"session/customizationToggled":         {onSession, (*action).toggleCustomization},
+		"session/mcpServerStartRequested":      {onSession, (*action).startServer},
+		"session/mcpServerStopRequested":       {onSession, (*action).stopServer},
+		"session/mcpServerBackgroundRequested": {onSession, (*action).backgroundServer},
+
 		"chat/turnStarted":             {onChat, (*action).startTurn},
 		"chat/turnCancelled":           {onChat, (*action).cancelTurn},
 		"chat/toolCallConfirmed":       {onChat, (*action).confirmCall},
@@ -75,15 +80,11 @@ func init() {
 		"chat/isReadChanged":           {onChat, (*action).readChat},
 		"chat/isArchivedChanged":       {onChat, (*action).archiveChat},
 
-		"chat/turnResume":                      {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
-		"chat/truncated":                       {onChat, no("the agents of this host cannot forget turns")},
-		"chat/toolCallResultConfirmed":         {onChat, no("this host never asks whether a result may be used")},
-		"chat/workingDirectorySet":             {onChat, no(allDirectories)},
-		"chat/workingDirectoryRemoved":         {onChat, no(allDirectories)},
-		"session/customizationToggled":         {onSession, no("this host has no such customization")},
-		"session/mcpServerStartRequested":      {onSession, no("this host has no such MCP server")},
-		"session/mcpServerStopRequested":       {onSession, no("this host has no such MCP server")},
-		"session/mcpServerBackgroundRequested": {onSession, no("this host has no such MCP server")},
+		"chat/turnResume":              {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
+		"chat/truncated":               {onChat, no("the agents of this host cannot forget turns")},
+		"chat/toolCallResultConfirmed": {onChat, no("this host never asks whether a result may be used")},
+		"chat/workingDirectorySet":     {onChat, no(allDirectories)},
+		"chat/workingDirectoryRemoved": {onChat, no(allDirectories)},
 	}
 }
 

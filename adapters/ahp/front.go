@@ -45,6 +45,7 @@ type Front struct {
 	changesets  *changesets
 	repos       *repos
 	facts       *facts
+	customs     *customizations
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -120,6 +121,7 @@ func New(d shared.Deps) (shared.Front, error) {
 	}
 	f.telemetry = newTelemetry(f, source)
 	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets, f.telemetry}
+	f.customs = newCustomizations(f)
 	d.Automations.Watch(f.automations.changed)
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
@@ -170,6 +172,7 @@ func (f *Front) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, f.cancel)
 	defer stop()
 	f.wg.Go(func() { f.root.agentsReady(f.ctx) })
+	f.wg.Go(func() { f.customs.run(f.ctx) })
 	f.wg.Go(f.keepMarks)
 	f.wg.Go(f.sweep)
 	f.wg.Go(func() { f.facts.run(f.ctx) })

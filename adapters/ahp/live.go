@@ -35,9 +35,10 @@ type live struct {
 	// clients are the active clients of this front, in the order they came.
 	clients    []activeClient
 	open       map[string]*stream
-	repository bool   // the catalogue of changesets has one of git
-	read       bool   // the session's read mark as clients have it
-	made       string // how far the session's making is, as clients have it
+	repository bool            // the catalogue of changesets has one of git
+	read       bool            // the session's read mark as clients have it
+	customized []customization // as clients have them
+	made       string          // how far the session's making is, as clients have it
 	// Names that an event takes away with what they name.
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
@@ -101,6 +102,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	l.repository = inRepository(l.st.Info.Dirs)
 	l.read = !l.st.Info.Unread
 	l.made, _ = lifecycle(&l.st.Info)
+	l.customized = l.customizationsNow()
 	for _, c := range l.st.Chats {
 		l.meet(c)
 	}

@@ -18,6 +18,7 @@ type agentInfo struct {
 	Description        string            `json:"description"`
 	Models             []modelInfo       `json:"models"`
 	ProtectedResources []struct{}        `json:"protectedResources"` // present and empty: nothing to sign in to
+	Customizations     []customization   `json:"customizations,omitempty"`
 	Capabilities       agentCapabilities `json:"capabilities"`
 }
 
@@ -86,6 +87,7 @@ type sessionState struct {
 	Chats              []chatSummary      `json:"chats"`
 	DefaultChat        string             `json:"defaultChat"`
 	Config             configState        `json:"config"`
+	Customizations     []customization    `json:"customizations"`
 	Changesets         []changesetInfo    `json:"changesets,omitempty"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
 	Annotations        annotationsSummary `json:"annotations"`

@@ -96,6 +96,10 @@ type initialized struct {
 		Description string `json:"description"`
 		Hint        string `json:"argumentHint"`
 	} `json:"commands"`
+	Agents []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	} `json:"agents"`
 	Models []struct {
 		Value       string   `json:"value"`
 		Name        string   `json:"displayName"`
@@ -116,7 +120,7 @@ type initialized struct {
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, Catalogue: true, Background: true, Compact: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true,
 	}
 }
 
@@ -126,6 +130,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		Name: Name, Title: "Claude Code", Description: "Anthropic's coding agent",
 		Capabilities: Can(),
 		Tools:        tools(),
+		Folders:      agent.Folders{Commands: ".claude/commands", Skills: ".claude/skills", Subagents: ".claude/agents"},
 	}
 	s, err := b.spec()
 	if err != nil {
@@ -146,16 +151,14 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		return agent.Info{}, err
 	}
 	for _, m := range answer.Models {
-		info.Models = append(info.Models, agent.Model{ID: m.Value, Name: m.Name, Provider: "anthropic", Reasoning: m.Thinking, Images: true})
+		info.Models = append(info.Models, agent.Model{ID: m.Value, Name: m.Name, Provider: "anthropic", Reasoning: m.Thinking, Images: true, Efforts: m.Efforts})
 		for _, e := range m.Efforts {
 			if !slices.Contains(info.Efforts, e) {
 				info.Efforts = append(info.Efforts, e)
 			}
 		}
 	}
-	for _, c := range answer.Commands {
-		info.Commands = append(info.Commands, agent.Command{Name: c.Name, Description: c.Description, Hint: c.Hint})
-	}
+	info.Commands, info.Subagents = answer.offer()
 	if a := answer.Account; a.Email == "" && (a.TokenSource == "" || a.TokenSource == "none") && (a.APIKeySource == "" || a.APIKeySource == "none") &&
 		(a.Provider == "" || a.Provider == "firstParty") {
 		info.Problems = append(info.Problems, agent.Problem{Code: agent.ProblemSignedOut, Message: "Claude Code is not signed in", Fix: "claude auth login"})

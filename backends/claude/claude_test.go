@@ -95,7 +95,7 @@ func TestWithoutACredentialInfoSaysHowToSignIn(t *testing.T) {
 	if err != nil || len(info.Problems) != 1 || info.Problems[0].Code != agent.ProblemSignedOut {
 		t.Errorf("%+v, %v", info.Problems, err)
 	}
-	if len(info.Models) != 2 || len(info.Efforts) != 2 || len(info.Commands) != 1 || info.Version != "2.1.332" {
+	if len(info.Models) != 2 || len(info.Efforts) != 2 || len(info.Commands) != 2 || len(info.Models[0].Efforts) != 2 || len(info.Subagents) != 1 || info.Version != "2.1.332" {
 		t.Errorf("%+v", info)
 	}
 	signed := standIn(t, fake.KeyVar+"=ANTHROPIC_API_KEY")

@@ -45,6 +45,8 @@ type conversation struct {
 	interrupting *time.Timer
 	// following ends a turn that its last subagent did not wake.
 	following *time.Timer
+	// serving asks for a server that starts.
+	serving *time.Timer
 }
 
 func newConversation(b *Backend, o agent.Open) *conversation {
@@ -202,6 +204,7 @@ func (c *conversation) Close() error {
 	busy := c.m.open
 	c.stopTimer(&c.interrupting)
 	c.stopTimer(&c.following)
+	c.stopTimer(&c.serving)
 	c.mu.Unlock()
 	c.out.Close(io.EOF)
 	var err error

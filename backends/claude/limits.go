@@ -36,6 +36,12 @@ const (
 	maxTitle = 200
 	// maxTasks is how many steps of a plan are kept.
 	maxTasks = 200
+	// maxOffered is how many commands, subagents and MCP servers are told of.
+	maxOffered = 500
+	// serverAskEvery is how often the CLI is asked for an MCP server that
+	// starts, maxServerAsks how often at most.
+	serverAskEvery = time.Second
+	maxServerAsks  = 60
 	// maxCalls is how many calls of one turn are remembered at a time.
 	maxCalls = 10_000
 )

@@ -48,6 +48,7 @@ type mapper struct {
 	children map[string]*child // by the call that spawned them
 	plan     plan
 	usage    usage
+	extras   extras
 }
 
 // sent is a message that was handed to the CLI.
@@ -228,6 +229,7 @@ func (m *mapper) system(r *record) {
 	case "init":
 		m.running = true
 		m.usage.model = r.Model
+		m.extend(r)
 		if !m.open && len(m.sent) == 0 {
 			m.turn, m.open, m.self, m.interrupted = "", true, true, false
 			m.put(agent.Frame{Kind: agent.TurnStart, Text: m.why})

@@ -3,6 +3,7 @@ package claude
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -88,7 +89,14 @@ func (c *conversation) begin() error {
 	c.proc, c.ready = p, make(chan struct{})
 	ready := c.ready
 	c.told = event.Settings{Model: c.settings.Model, Effort: c.settings.Effort}
-	c.ask(map[string]any{"subtype": "initialize"}, func(controlResponse) { close(ready) })
+	c.m.extras = extras{said: c.m.extras.said}
+	c.ask(map[string]any{"subtype": "initialize"}, func(r controlResponse) {
+		close(ready)
+		var a initialized
+		if json.Unmarshal(r.Response, &a) == nil {
+			c.m.offered(&a)
+		}
+	})
 	c.tell(c.settings, true)
 	c.wg.Go(func() { c.read(p) })
 	return nil
@@ -227,6 +235,10 @@ func (c *conversation) after() []agent.Frame {
 			delete(c.controls, a.RequestID)
 			f(a)
 		}
+	}
+	if c.m.extras.stale {
+		c.m.extras.stale = false
+		c.askServers()
 	}
 	if len(answered) > 0 {
 		more, _, _ := c.m.take()

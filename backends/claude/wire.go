@@ -57,6 +57,12 @@ type record struct {
 	RateLimit      *rateLimit      `json:"rate_limit_info"`
 	IsBackgrounded bool            `json:"is_backgrounded"`
 	Tasks          []task          `json:"tasks"`
+	Skills         []string        `json:"skills"`
+	Slash          []string        `json:"slash_commands"`
+	Servers        []struct {
+		Name   string `json:"name"`
+		Status string `json:"status"`
+	} `json:"mcp_servers"`
 
 	// result
 	IsError      bool                  `json:"is_error"`

@@ -48,6 +48,8 @@ type Config struct {
 	FixedInput bool
 	// ClientTool makes it call a client's tool and print the result.
 	ClientTool func(tool, input string) string
+	// Servers makes it have a ready MCP server of a name.
+	Servers func(name string) string
 	// Forks: Open.Fork begins a new conversation with the history of another.
 	Forks bool
 	// Past opens a backend whose agent keeps conversations of dir: at least
@@ -67,6 +69,7 @@ var Scripted = Config{
 	Ask:        "ask Which colour? | red | blue",
 	Exec:       func(command string) string { return "run " + command },
 	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
+	Servers:    func(name string) string { return "server " + name + " ready" },
 	Forks:      true,
 }
 
@@ -101,6 +104,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"a message too late comes back", c.Slow != "" && c.Text != "", s.unsteered},
 		{"a client's tool is called", c.ClientTool != nil, s.clientTool},
 		{"an unknown tool fails in words", c.ClientTool != nil, s.unknownTool},
+		{"an MCP server is switched", c.Servers != nil, s.servers},
 		{"a fork leaves the conversation as it is", c.Forks && c.Text != "", s.fork},
 		{"past conversations are listed, the newest first", c.Past != nil, s.listed},
 		{"a past conversation is read page by page", c.Past != nil, s.history},

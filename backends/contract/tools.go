@@ -223,3 +223,28 @@ func (k *talk) eventually(what string, ok func() bool) {
 		}
 	}
 }
+
+func (s suite) servers(t *testing.T) {
+	k := s.begin(t)
+	switcher, ok := k.Conversation.(agent.ServerSwitcher)
+	if !ok {
+		t.Fatal("the conversation switches no servers")
+	}
+	until := func(want agent.ServerState) {
+		t.Helper()
+		for {
+			if f := last(k.until(agent.Servers)); len(f.Servers) == 1 && f.Servers[0].Name == "docs" && f.Servers[0].State == want {
+				return
+			}
+		}
+	}
+	k.prompt("t1", s.c.Servers("docs"))
+	until(agent.ServerReady)
+	k.ended(k.until(agent.TurnEnd), "t1", event.TurnComplete)
+	for on, want := range map[bool]agent.ServerState{false: agent.ServerOff, true: agent.ServerReady} {
+		if err := switcher.SwitchServer(k.ctx, agent.ServerSwitch{Name: "docs", On: on}); err != nil {
+			t.Fatal(err)
+		}
+		until(want)
+	}
+}

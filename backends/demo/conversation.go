@@ -29,6 +29,7 @@ type conversation struct {
 	key     string // makes ids unique across conversations
 	id      string // what Open.Resume takes
 	servers []agent.MCPServer
+	extras  extras
 	out     *outbox.Outbox
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc

@@ -12,6 +12,9 @@
 //	plan A; B; C                makes a plan and completes it step by step
 //	spawn NAME TEXT             runs TEXT as the prompt of a subagent
 //	usage IN OUT                reports token usage
+//	server NAME STATE [TEXT]    has an MCP server that is starting, ready, off,
+//	                            sign_in (TEXT: its address), failed (why) or gone
+//	command NAME TEXT           has a command more, skill NAME TEXT a skill
 //	sleep MS                    waits
 //	fail TEXT                   ends the turn with an error
 //	crash                       kills the process
@@ -63,7 +66,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
-			Fork: true, Catalogue: b.Keep != "",
+			Fork: true, Catalogue: b.Keep != "", SwitchServers: true,
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},

@@ -16,6 +16,9 @@ const (
 	maxRead = 256 << 10
 	// maxDepth is how deep subagents may nest.
 	maxDepth = 8
+	// maxExtras is how many commands and how many MCP servers a conversation says
+	// that it has.
+	maxExtras = 50
 	// maxSteer is how many steering messages wait between two lines.
 	maxSteer = 64
 	// maxStream and maxDelta bound `stream`: deltas, and bytes of one.

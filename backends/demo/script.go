@@ -74,6 +74,20 @@ func (s *script) do(line string) error {
 			return s.put(agent.Frame{Kind: agent.Usage, Usage: &event.Usage{
 				Input: int64(n[0]), Output: int64(n[1]), Model: s.t.model}})
 		}
+	case "server":
+		if name, more, ok := strings.Cut(rest, " "); ok {
+			state, text, _ := strings.Cut(strings.TrimSpace(more), " ")
+			if done, err := s.server(name, state, strings.TrimSpace(text)); done || err != nil {
+				return err
+			}
+		}
+	case "command", "skill":
+		if name, text, ok := strings.Cut(rest, " "); ok {
+			done, err := s.offers(agent.Command{Name: name, Description: strings.TrimSpace(text), Skill: word == "skill"})
+			if done || err != nil {
+				return err
+			}
+		}
 	case "sleep":
 		if n, ok := numbers(args, 1, maxPause); ok {
 			return pause(s.t.ctx, n[0])

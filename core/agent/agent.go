@@ -66,6 +66,20 @@ type Configurer interface {
 	Configure(ctx context.Context, s event.Settings) error
 }
 
+// ServerSwitcher is a Conversation that connects to its MCP servers, and lets go
+// of them, when it is told to.
+type ServerSwitcher interface {
+	// SwitchServer connects to a server, anew if it must, or disconnects from
+	// it. A Servers frame says what came of it.
+	SwitchServer(ctx context.Context, s ServerSwitch) error
+}
+
+// ServerSwitch says what is to become of an MCP server of a conversation.
+type ServerSwitch struct {
+	Name string `json:"name"`
+	On   bool   `json:"on"`
+}
+
 // Info is what a backend says of its agent.
 type Info struct {
 	Name         string       `json:"name"`
@@ -77,7 +91,11 @@ type Info struct {
 	Efforts      []string     `json:"efforts,omitempty"`
 	Agents       []Persona    `json:"agents,omitempty"`
 	Commands     []Command    `json:"commands,omitempty"`
-	Tools        []ToolInfo   `json:"tools,omitempty"`
+	// Subagents are those that it can hand work to.
+	Subagents []Persona  `json:"subagents,omitempty"`
+	Tools     []ToolInfo `json:"tools,omitempty"`
+	// Folders are where people put more of these, in a working directory.
+	Folders Folders `json:"folders,omitzero"`
 	// Problems are what stands in the way of a turn though the agent is
 	// there: a missing sign-in, a version that is not known.
 	Problems []Problem `json:"problems,omitempty"`
@@ -133,6 +151,8 @@ type Capabilities struct {
 	Catalogue bool `json:"catalogue,omitempty"`
 	// Background: the agent works on after a turn and begins turns itself.
 	Background bool `json:"background,omitempty"`
+	// SwitchServers: its conversations are ServerSwitchers.
+	SwitchServers bool `json:"switch_servers,omitempty"`
 	// Compact: the agent shortens its context, by itself or when asked.
 	Compact bool `json:"compact,omitempty"`
 }
@@ -146,6 +166,8 @@ type Model struct {
 	Context   int64 `json:"context,omitempty"`
 	Reasoning bool  `json:"reasoning,omitempty"`
 	Images    bool  `json:"images,omitempty"`
+	// Efforts are the levels of effort that this model knows.
+	Efforts []string `json:"efforts,omitempty"`
 }
 
 // Persona is a named way the agent can work (build, plan, reviewer).
@@ -159,6 +181,45 @@ type Command struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Hint        string `json:"hint,omitempty"`
+	// Skill: it is knowledge that the agent also reaches for by itself.
+	Skill bool `json:"skill,omitempty"`
+	// Kept: the agent keeps it for itself; people cannot ask for it by name.
+	Kept bool `json:"kept,omitempty"`
+}
+
+// Folders are paths relative to a working directory, "" for none that is known.
+type Folders struct {
+	Commands  string `json:"commands,omitempty"`
+	Skills    string `json:"skills,omitempty"`
+	Subagents string `json:"subagents,omitempty"`
+}
+
+// Offer is what an agent has in one conversation.
+type Offer struct {
+	Commands  []Command `json:"commands,omitempty"`
+	Subagents []Persona `json:"subagents,omitempty"`
+}
+
+// ServerState is how an MCP server of a conversation is.
+type ServerState string
+
+// The states of an MCP server.
+const (
+	ServerStarting ServerState = "starting"
+	ServerReady    ServerState = "ready"
+	ServerSignIn   ServerState = "sign_in" // it wants somebody to sign in
+	ServerFailed   ServerState = "failed"
+	ServerOff      ServerState = "off"
+)
+
+// ServerStatus is an MCP server as a conversation has it.
+type ServerStatus struct {
+	Name  string      `json:"name"`
+	State ServerState `json:"state"`
+	// Error is why it failed.
+	Error string `json:"error,omitempty"`
+	// URL is where it is, of one that is reached over HTTP.
+	URL string `json:"url,omitempty"`
 }
 
 // ToolInfo is a tool the agent has.

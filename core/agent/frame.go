@@ -37,14 +37,18 @@ const (
 	ChildStart FrameKind = "child_start" // Child, Call?, Name, Text: its prompt
 	ChildEnd   FrameKind = "child_end"   // Child, Error?
 
-	Plan           FrameKind = "plan"         // Plan
-	Usage          FrameKind = "usage"        // Usage
-	Context        FrameKind = "context"      // Context
-	Notice         FrameKind = "notice"       // Notice
-	Title          FrameKind = "title"        // Text: a title for the conversation
-	Image          FrameKind = "image"        // Image
-	Steered        FrameKind = "steered"      // Message: taken into the running turn
-	Unsteered      FrameKind = "unsteered"    // Message: the turn ended without it
+	Plan      FrameKind = "plan"      // Plan
+	Usage     FrameKind = "usage"     // Usage
+	Context   FrameKind = "context"   // Context
+	Notice    FrameKind = "notice"    // Notice
+	Title     FrameKind = "title"     // Text: a title for the conversation
+	Image     FrameKind = "image"     // Image
+	Steered   FrameKind = "steered"   // Message: taken into the running turn
+	Unsteered FrameKind = "unsteered" // Message: the turn ended without it
+	// Offers replaces what the conversation was said to have, Servers its MCP
+	// servers; both come in or out of turns.
+	Offers         FrameKind = "offers"       // Offer
+	Servers        FrameKind = "servers"      // Servers
 	ConversationID FrameKind = "conversation" // Text: the id that Open.Resume takes
 	// Background says what the agent goes on with though no turn runs; ""
 	// says that nothing is left. Meanwhile its process is not stopped.
@@ -79,6 +83,8 @@ type Frame struct {
 	Context   *event.ContextReported `json:"context,omitempty"`
 	Notice    *event.Notice          `json:"notice,omitempty"`
 	Image     *event.Attachment      `json:"image,omitempty"`
+	Offer     *Offer                 `json:"offer,omitempty"`
+	Servers   []ServerStatus         `json:"servers,omitempty"`
 	Status    event.TurnStatus       `json:"status,omitempty"`
 	Error     *event.Error           `json:"error,omitempty"`
 }

@@ -247,6 +247,9 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 	}
 	<-s.gone
 	h.terminals.RemoveOf(sid)
+	if err := h.extended.Forget(sid); err != nil {
+		h.log.Warn("What was decided for a session is kept", "session", sid.String(), "err", err)
+	}
 	if err := h.erase(ctx, sid, buried...); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}

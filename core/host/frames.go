@@ -45,6 +45,14 @@ func (s *Session) frame(root *run, f *agentFrame) {
 	case agent.Background:
 		root.background, root.since = f.Text != "", time.Now()
 		return
+	case agent.Offers:
+		if f.Offer != nil {
+			s.host.extended.Offered(s.id, f.Offer)
+		}
+		return
+	case agent.Servers:
+		s.servers(root, f.Servers)
+		return
 	case agent.TurnStart:
 		if root.turn.IsNil() && !root.draining {
 			s.agentTurn(root, f.Text)

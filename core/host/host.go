@@ -21,6 +21,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/extend"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/policy"
 	"github.com/polyhost/polyhost/core/store"
@@ -96,6 +97,7 @@ type Host struct {
 	past      pastList
 	terminals *terminal.Set
 	counters  counters
+	extended  *extend.Registry
 }
 
 type aliased struct{ session, chat id.ID }
@@ -131,6 +133,16 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.allow, err = policy.NewAllowlist(stored, func(b []byte) error {
 		return store.Wait(context.WithoutCancel(ctx), o.Store.Commit(store.Batch{Put: []store.KV{{Key: allowlistKey, Value: b}}}))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	stored, err = o.Store.Get(ctx, decisionsKey)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h.extended, err = extend.New(stored, func(b []byte) error {
+		return store.Wait(context.WithoutCancel(ctx), o.Store.Commit(store.Batch{Put: []store.KV{{Key: decisionsKey, Value: b}}}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
@@ -172,6 +184,10 @@ func (h *Host) QuestionTimeout() time.Duration { return h.opt.QuestionTimeout }
 // Terminals are the host's shells. Those of a session end with it, all with the
 // host.
 func (h *Host) Terminals() *terminal.Set { return h.terminals }
+
+// Extensions are the commands, skills, subagents and MCP servers of sessions,
+// and what was decided of them.
+func (h *Host) Extensions() *extend.Registry { return h.extended }
 
 // Allowlist is the lasting list of calls that need no asking.
 func (h *Host) Allowlist() *policy.Allowlist { return h.allow }

@@ -35,6 +35,7 @@ const (
 	runningPrefix = "running/"
 	buriedPrefix  = "buried/"
 	allowlistKey  = "allowlist"
+	decisionsKey  = "decisions"
 )
 
 // KV is a front's own small lasting bookkeeping. What concerns a session

@@ -221,6 +221,13 @@ func (c *conversation) Configure(ctx context.Context, s event.Settings) error {
 	return c.command(ctx, s, func(b []byte) *wire.Command { return &wire.Command{Command: &wire.Command_Configure{Configure: b}} })
 }
 
+func (c *conversation) SwitchServer(ctx context.Context, s agent.ServerSwitch) error {
+	if !c.opened.GetSwitchServers() {
+		return agent.ErrUnsupported
+	}
+	return c.command(ctx, s, func(b []byte) *wire.Command { return &wire.Command{Command: &wire.Command_SwitchServer{SwitchServer: b}} })
+}
+
 func (c *conversation) Interrupt(ctx context.Context) error {
 	return c.give(ctx, &wire.Command{Command: &wire.Command_Interrupt{Interrupt: true}})
 }

@@ -108,7 +108,8 @@ func (s *server) Converse(stream wire.Agent_ConverseServer) error {
 	c := &dialogue{conv: conv, stream: stream, session: o.Session}
 	_, steer := conv.(agent.Steerer)
 	_, configure := conv.(agent.Configurer)
-	if err := stream.Send(&wire.Batch{Opened: &wire.Opened{Steer: steer, Configure: configure}}); err != nil {
+	_, switches := conv.(agent.ServerSwitcher)
+	if err := stream.Send(&wire.Batch{Opened: &wire.Opened{Steer: steer, Configure: configure, SwitchServers: switches}}); err != nil {
 		return err
 	}
 	defer c.finish()
@@ -210,6 +211,15 @@ func (c *dialogue) do(cmd *wire.Command) error {
 		}
 		if conf, ok := c.conv.(agent.Configurer); ok {
 			return conf.Configure(ctx, s)
+		}
+		return agent.ErrUnsupported
+	case *wire.Command_SwitchServer:
+		var s agent.ServerSwitch
+		if err := decode(v.SwitchServer, &s); err != nil {
+			return err
+		}
+		if sw, ok := c.conv.(agent.ServerSwitcher); ok {
+			return sw.SwitchServer(ctx, s)
 		}
 		return agent.ErrUnsupported
 	case *wire.Command_Interrupt:

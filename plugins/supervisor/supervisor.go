@@ -265,6 +265,7 @@ type full interface {
 	agent.Conversation
 	agent.Steerer
 	agent.Configurer
+	agent.ServerSwitcher
 }
 
 // conversation says of a lost connection what happened to the process.

@@ -438,6 +438,7 @@ type Command struct {
 	//	*Command_Answer
 	//	*Command_Configure
 	//	*Command_Interrupt
+	//	*Command_SwitchServer
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -534,6 +535,15 @@ func (x *Command) GetInterrupt() bool {
 	return false
 }
 
+func (x *Command) GetSwitchServer() []byte {
+	if x != nil {
+		if x, ok := x.Command.(*Command_SwitchServer); ok {
+			return x.SwitchServer
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -562,6 +572,10 @@ type Command_Interrupt struct {
 	Interrupt bool `protobuf:"varint,6,opt,name=interrupt,proto3,oneof"`
 }
 
+type Command_SwitchServer struct {
+	SwitchServer []byte `protobuf:"bytes,7,opt,name=switch_server,json=switchServer,proto3,oneof"`
+}
+
 func (*Command_Open) isCommand_Command() {}
 
 func (*Command_Prompt) isCommand_Command() {}
@@ -573,6 +587,8 @@ func (*Command_Answer) isCommand_Command() {}
 func (*Command_Configure) isCommand_Command() {}
 
 func (*Command_Interrupt) isCommand_Command() {}
+
+func (*Command_SwitchServer) isCommand_Command() {}
 
 // Batch is what the agent has said since the last batch.
 type Batch struct {
@@ -633,6 +649,7 @@ type Opened struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Steer         bool                   `protobuf:"varint,1,opt,name=steer,proto3" json:"steer,omitempty"`
 	Configure     bool                   `protobuf:"varint,2,opt,name=configure,proto3" json:"configure,omitempty"`
+	SwitchServers bool                   `protobuf:"varint,3,opt,name=switch_servers,json=switchServers,proto3" json:"switch_servers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,6 +694,13 @@ func (x *Opened) GetSteer() bool {
 func (x *Opened) GetConfigure() bool {
 	if x != nil {
 		return x.Configure
+	}
+	return false
+}
+
+func (x *Opened) GetSwitchServers() bool {
+	if x != nil {
+		return x.SwitchServers
 	}
 	return false
 }
@@ -830,21 +854,23 @@ const file_agent_proto_rawDesc = "" +
 	"\x04page\x18\x01 \x01(\fR\x04page\"\x0e\n" +
 	"\fCloseRequest\"\f\n" +
 	"\n" +
-	"CloseReply\"\xb6\x01\n" +
+	"CloseReply\"\xdd\x01\n" +
 	"\aCommand\x12\x14\n" +
 	"\x04open\x18\x01 \x01(\fH\x00R\x04open\x12\x18\n" +
 	"\x06prompt\x18\x02 \x01(\fH\x00R\x06prompt\x12\x16\n" +
 	"\x05steer\x18\x03 \x01(\fH\x00R\x05steer\x12\x18\n" +
 	"\x06answer\x18\x04 \x01(\fH\x00R\x06answer\x12\x1e\n" +
 	"\tconfigure\x18\x05 \x01(\fH\x00R\tconfigure\x12\x1e\n" +
-	"\tinterrupt\x18\x06 \x01(\bH\x00R\tinterruptB\t\n" +
+	"\tinterrupt\x18\x06 \x01(\bH\x00R\tinterrupt\x12%\n" +
+	"\rswitch_server\x18\a \x01(\fH\x00R\fswitchServerB\t\n" +
 	"\acommand\"n\n" +
 	"\x05Batch\x121\n" +
 	"\x06frames\x18\x01 \x03(\v2\x19.polyhost.plugin.v1.FrameR\x06frames\x122\n" +
-	"\x06opened\x18\x02 \x01(\v2\x1a.polyhost.plugin.v1.OpenedR\x06opened\"<\n" +
+	"\x06opened\x18\x02 \x01(\v2\x1a.polyhost.plugin.v1.OpenedR\x06opened\"c\n" +
 	"\x06Opened\x12\x14\n" +
 	"\x05steer\x18\x01 \x01(\bR\x05steer\x12\x1c\n" +
-	"\tconfigure\x18\x02 \x01(\bR\tconfigure\"\xf5\x01\n" +
+	"\tconfigure\x18\x02 \x01(\bR\tconfigure\x12%\n" +
+	"\x0eswitch_servers\x18\x03 \x01(\bR\rswitchServers\"\xf5\x01\n" +
 	"\x05Frame\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
@@ -925,6 +951,7 @@ func file_agent_proto_init() {
 		(*Command_Answer)(nil),
 		(*Command_Configure)(nil),
 		(*Command_Interrupt)(nil),
+		(*Command_SwitchServer)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -113,8 +113,8 @@ func (c *checker) object(s *shape, v any, path, owner string) {
 	}
 	if meta, ok := m["_meta"].(map[string]any); ok && !theirs[owner] {
 		for _, k := range slices.Sorted(maps.Keys(meta)) {
-			if !strings.HasPrefix(k, "polyhost.") && !strings.HasPrefix(k, "vscode.") && !strings.HasPrefix(k, "agentHost/") && !known[k] {
-				c.say(path, "_meta.%s is neither ours (polyhost.) nor known", k)
+			if !strings.HasPrefix(k, "polyhost.") && !strings.HasPrefix(k, "ahpd.") && !strings.HasPrefix(k, "vscode.") && !strings.HasPrefix(k, "agentHost/") && !known[k] {
+				c.say(path, "_meta.%s is neither ours (polyhost., ahpd.) nor known", k)
 			}
 		}
 	}

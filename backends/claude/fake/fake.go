@@ -42,6 +42,9 @@ var Scripted = contract.Config{
 	Forks: true,
 }
 
+// ServersVar has its MCP servers, a line each: a name and a status.
+const ServersVar = "CLAUDE_FAKE_SERVERS"
+
 type fields = map[string]any
 
 type fake struct {
@@ -55,6 +58,7 @@ type fake struct {
 	cancel  context.CancelFunc // of the running turn
 	begin   chan struct{}
 	deaf    bool
+	servers []server
 }
 
 func uuid() string {
@@ -74,6 +78,10 @@ func Main() {
 	}
 	f := &fake{home: os.Getenv(Var), session: uuid(), waiting: map[string]chan json.RawMessage{}, begin: make(chan struct{}, 1)}
 	f.cwd, _ = os.Getwd()
+	for line := range strings.Lines(os.Getenv(ServersVar)) {
+		name, status, _ := strings.Cut(strings.TrimSpace(line), " ")
+		f.servers = append(f.servers, server{name, status})
+	}
 	arg := func(name string) string {
 		if i := slices.Index(os.Args, name); i >= 0 && i+1 < len(os.Args) {
 			return os.Args[i+1]
@@ -158,10 +166,16 @@ func (f *fake) control(id string, q map[string]any) {
 	switch q["subtype"] {
 	case "initialize":
 		answer = fields{"claude_code_version": "2.1.332",
-			"commands": []fields{{"name": "compact", "description": "Shorten the conversation", "argumentHint": "[what to keep]"}},
+			"commands": []fields{{"name": "compact", "description": "Shorten the conversation", "argumentHint": "[what to keep]"}, {"name": "review", "description": "Look at a change"}},
+			"agents":   []fields{{"name": "Explore", "description": "Looks around"}},
 			"models": []fields{{"value": "default", "displayName": "Default", "supportedEffortLevels": []string{"low", "high"}, "supportsAdaptiveThinking": true},
 				{"value": "haiku", "displayName": "Haiku"}},
 			"account": fields{"tokenSource": "none", "apiKeySource": os.Getenv(KeyVar)}}
+	case "mcp_status":
+		answer = fields{"mcpServers": f.status(true)}
+	case "mcp_toggle", "mcp_reconnect":
+		on, toggle := q["enabled"].(bool)
+		f.switchServer(q["serverName"], on || !toggle)
 	case "interrupt":
 		f.mu.Lock()
 		dropped := f.queue
@@ -179,6 +193,36 @@ func (f *fake) control(id string, q map[string]any) {
 		}
 	}
 	f.say(fields{"type": "control_response", "response": fields{"subtype": "success", "request_id": id, "response": answer}})
+}
+
+// server is one of ServersVar: "NAME STATUS".
+type server struct{ name, status string }
+
+func (f *fake) status(whole bool) []fields {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := []fields{}
+	for _, s := range f.servers {
+		row := fields{"name": s.name, "status": s.status}
+		if whole {
+			row["config"] = fields{"type": "http", "url": "https://key@example.com/" + s.name + "?key=1"}
+			if s.status == "failed" {
+				row["error"] = "nobody is there"
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func (f *fake) switchServer(name any, on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.servers {
+		if f.servers[i].name == name {
+			f.servers[i].status = map[bool]string{true: "connected", false: "disabled"}[on]
+		}
+	}
 }
 
 func (f *fake) say(v fields) {
@@ -253,7 +297,8 @@ func (f *fake) work() {
 
 func (f *fake) turn(ctx context.Context, m fakeMessage) {
 	f.lifecycle(m.uuid, "started")
-	f.tell(fields{"type": "system", "subtype": "init", "model": "fake-1", "cwd": f.cwd})
+	f.tell(fields{"type": "system", "subtype": "init", "model": "fake-1", "cwd": f.cwd, "mcp_servers": f.status(false),
+		"skills": []string{"review", "secret"}, "slash_commands": []string{"compact", "review"}})
 	f.keep("user", fields{"role": "user", "content": []fields{{"type": "text", "text": m.text}}})
 	lines := strings.Split(m.text, "\n")
 	var err error

@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/polyhost/polyhost/core/agent"
+)
+
+// extras are what the script says that the agent has beside the conversation.
+type extras struct {
+	mu      sync.Mutex // held while it is said, so that the last word is right
+	offer   agent.Offer
+	servers []agent.ServerStatus
+}
+
+// server says that there is an MCP server, or how it is now; text is its
+// address, or why it failed. It reports false for a line that makes no sense.
+func (s *script) server(name, state, text string) (bool, error) {
+	st := agent.ServerStatus{Name: name, State: agent.ServerState(state)}
+	switch st.State {
+	case agent.ServerStarting, agent.ServerReady, agent.ServerSignIn, agent.ServerOff:
+		st.URL = text
+	case agent.ServerFailed:
+		st.Error = text
+	case "gone":
+	default:
+		return false, nil
+	}
+	x := &s.t.c.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.IndexFunc(x.servers, func(k agent.ServerStatus) bool { return k.Name == name })
+	switch {
+	case state == "gone" && i >= 0:
+		x.servers = slices.Delete(slices.Clone(x.servers), i, i+1)
+	case state == "gone" || i < 0 && len(x.servers) == maxExtras:
+		return false, nil
+	case i >= 0:
+		x.servers = slices.Clone(x.servers)
+		x.servers[i] = st
+	default:
+		x.servers = append(slices.Clip(x.servers), st)
+	}
+	return true, s.t.c.out.Put(s.t.ctx, agent.Frame{Kind: agent.Servers, Servers: x.servers})
+}
+
+// offers says that there is a command or a skill more.
+func (s *script) offers(c agent.Command) (bool, error) {
+	x := &s.t.c.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.offer.Commands) == maxExtras {
+		return false, nil
+	}
+	x.offer.Commands = append(slices.Clip(x.offer.Commands), c)
+	offer := x.offer
+	return true, s.t.c.out.Put(s.t.ctx, agent.Frame{Kind: agent.Offers, Offer: &offer})
+}
+
+// SwitchServer makes a server ready or switches it off.
+func (c *conversation) SwitchServer(ctx context.Context, sw agent.ServerSwitch) error {
+	x := &c.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.IndexFunc(x.servers, func(k agent.ServerStatus) bool { return k.Name == sw.Name })
+	if i < 0 {
+		return errors.New("there is no MCP server " + sw.Name)
+	}
+	x.servers = slices.Clone(x.servers)
+	x.servers[i].State, x.servers[i].Error = agent.ServerOff, ""
+	if sw.On {
+		x.servers[i].State = agent.ServerReady
+	}
+	return c.out.Put(ctx, agent.Frame{Kind: agent.Servers, Servers: x.servers})
+}
