@@ -29,6 +29,7 @@ var abilities = map[string]string{
 	"SetMode":       "plan mode of its own",
 	"MCP":           "MCP servers of the session",
 	"Fork":          "fork",
+	"ForkAt":        "going back to a turn",
 	"Catalogue":     "past conversations",
 	"Background":    "work after a turn",
 	"Compact":       "compaction that is told",

@@ -124,7 +124,10 @@ func (h *history) step() {
 	need, _ := session["inputNeeded"].([]any)
 	actions := []string{"title", "read", "draft", "mode", "tools", "queue", "side"}
 	if len(h.sides) > 0 {
-		actions = append(actions, "dispose")
+		actions = append(actions, "dispose", "dispose default")
+	}
+	if turns, _ := chat["turns"].([]any); len(turns) > 0 {
+		actions = append(actions, "fork", "truncate")
 	}
 	if active == nil {
 		actions = append(actions, "turn", "turn", "turn", "turn")
@@ -158,9 +161,7 @@ func (h *history) dispose(p *peer) {
 		p.until(h.uri, uri+" to go", func(s object) bool {
 			return !slices.ContainsFunc(s["chats"].([]any), func(c any) bool { return c.(object)["resource"] == uri })
 		})
-		p.mu.Lock()
-		delete(p.states, uri)
-		p.mu.Unlock()
+		p.forget(uri)
 	}
 }
 
@@ -179,13 +180,82 @@ func (h *history) side(p *peer) {
 	}
 }
 
+// turnOf is one of a chat's finished turns.
+func (h *history) turnOf(p *peer, chat string) any {
+	return rapid.SampledFrom(p.state(chat)["turns"].([]any)).Draw(h.rt, "of turn").(object)["id"]
+}
+
+// fork makes another chat from a turn of one, which every client watches, if
+// there is such a turn still.
+func (h *history) fork(p *peer, chat string) {
+	turns := p.state(chat)["turns"].([]any)
+	if len(turns) == 0 {
+		return
+	}
+	h.queue++
+	uri := fmt.Sprintf("ahp-chat:/fork-%d-%d", h.n, h.queue)
+	source := object{"kind": rapid.SampledFrom([]string{"fork", "sideChat"}).Draw(h.rt, "source"), "chat": chat, "turnId": h.turnOf(p, chat)}
+	params := object{"channel": h.uri, "chat": uri, "source": source}
+	if rapid.Bool().Draw(h.rt, "begins") {
+		params["initialMessage"] = object{"text": rapid.SampledFrom(scripts).Draw(h.rt, "script"), "origin": object{"kind": "user"}}
+	}
+	if answer := p.request("createChat", params); answer["error"] != nil {
+		return // the agent cannot go back to that turn, or the other client has taken it away
+	}
+	h.sides = append(h.sides, uri)
+	for _, p := range h.peers {
+		p.subscribe(uri)
+	}
+}
+
+// disposeDefault ends the default chat: its name is that of one of the further
+// chats then.
+func (h *history) disposeDefault(p *peer) {
+	from := map[*peer]int{}
+	for _, p := range h.peers {
+		from[p] = p.mark()
+	}
+	p.call("disposeChat", object{"channel": h.chat})
+	for _, p := range h.peers {
+		p.action(from[p], h.uri, "session/defaultChatChanged")
+	}
+	h.sides = slices.DeleteFunc(h.sides, func(uri string) bool {
+		if slices.ContainsFunc(p.state(h.uri)["chats"].([]any), func(c any) bool { return c.(object)["resource"] == uri }) {
+			return false
+		}
+		for _, p := range h.peers {
+			p.forget(uri)
+		}
+		return true
+	})
+	for _, p := range h.peers {
+		p.forget(h.chat)
+		p.subscribe(h.chat)
+	}
+}
+
+// forget drops what the peer holds of a channel.
+func (p *peer) forget(uri string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.states, uri)
+}
+
 func (h *history) act(p *peer, chat, what string, active object, need []any) float64 {
 	switch what {
 	case "side":
 		h.side(p)
 		return 0
+	case "fork":
+		h.fork(p, chat)
+		return 0
+	case "truncate":
+		return p.dispatch(chat, object{"type": "chat/truncated", "turnId": h.turnOf(p, chat)})
 	case "dispose":
 		h.dispose(p)
+		return 0
+	case "dispose default":
+		h.disposeDefault(p)
 		return 0
 	case "turn":
 		h.turns++

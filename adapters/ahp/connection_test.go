@@ -435,7 +435,6 @@ func TestChatsAndTurns(t *testing.T) {
 	p.until(side, "the first turn", func(s object) bool { return len(s["turns"].([]any)) == 1 })
 	p.fails(-32010, "createChat", object{"channel": sess, "chat": side})
 	p.fails(-32602, "createChat", object{"channel": sess, "chat": side + "x", "source": object{"kind": "fork", "chat": chat, "turnId": "t"}})
-	p.fails(-32602, "disposeChat", object{"channel": chat})
 	p.echo(p.dispatch(side, object{"type": "session/titleChanged", "title": "Aside"}))
 	p.echo(p.dispatch(side, object{"type": "chat/isReadChanged", "isRead": true}))
 	p.echo(p.dispatch(side, object{"type": "chat/isArchivedChanged", "isArchived": true}))
@@ -444,6 +443,7 @@ func TestChatsAndTurns(t *testing.T) {
 	p.call("disposeChat", object{"channel": side})
 	p.action(0, sess, "session/chatRemoved")
 	p.agree(g, sess)
+	p.fails(-32602, "disposeChat", object{"channel": chat})
 
 	p.fails(-32602, "fetchTurns", object{"channel": chat, "cursor": "mine"})
 	for n := range 4 {

@@ -79,9 +79,9 @@ func init() {
 		"chat/draftChanged":            {onChat, (*action).changeDraft},
 		"chat/isReadChanged":           {onChat, (*action).readChat},
 		"chat/isArchivedChanged":       {onChat, (*action).archiveChat},
+		"chat/truncated":               {onChat, (*action).truncate},
 
 		"chat/turnResume":              {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
-		"chat/truncated":               {onChat, no("the agents of this host cannot forget turns")},
 		"chat/toolCallResultConfirmed": {onChat, no("this host never asks whether a result may be used")},
 		"chat/workingDirectorySet":     {onChat, no(allDirectories)},
 		"chat/workingDirectoryRemoved": {onChat, no(allDirectories)},

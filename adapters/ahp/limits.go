@@ -65,6 +65,8 @@ const (
 	// maxResourceURI is the longest URI of a resource, in bytes: every byte of
 	// the longest path may be escaped.
 	maxResourceURI = 16 << 10
+	// maxSelection is the longest passage that a side chat is opened on, in bytes.
+	maxSelection = 64 << 10
 	// maxWatches is how many resource watches one client may have.
 	maxWatches = 128
 	// maxWatchText is how much a client may say at once of a watch, in bytes:

@@ -35,6 +35,7 @@ type live struct {
 	// clients are the active clients of this front, in the order they came.
 	clients    []activeClient
 	open       map[string]*stream
+	resumes    bool            // see renderer
 	repository bool            // the catalogue of changesets has one of git
 	read       bool            // the session's read mark as clients have it
 	customized []customization // as clients have them
@@ -61,6 +62,7 @@ type stream struct {
 	chat    id.ID // Nil for the session's own
 	speller speller
 	heads   map[id.ID][]byte // the beginnings of deltas, by part
+	first   int              // the turn that every watcher has seen from on, by number
 }
 
 // chatView is what clients have of a chat beside what the core says.
@@ -100,6 +102,9 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 		calls: map[id.ID]*callView{}, asks: map[id.ID]*askView{}, chats: map[id.ID]*chatView{},
 		open: map[string]*stream{}, expect: map[string][]expected{}, leaving: map[id.ID]string{}, steeringName: map[id.ID]string{}}
 	l.repository = inRepository(l.st.Info.Dirs)
+	if a, ok := f.agentNamed(l.st.Info.Backend); ok {
+		l.resumes = a.Info.Capabilities.Resume
+	}
 	l.read = !l.st.Info.Unread
 	l.made, _ = lifecycle(&l.st.Info)
 	l.customized = l.customizationsNow()
@@ -138,7 +143,7 @@ func (f *Front) dismissAbsent(tools []event.ClientToolsSet, s *host.Session) {
 
 // renderer makes shapes in a spelling; the caller holds mu.
 func (l *live) renderer(s speller) *renderer {
-	return &renderer{speller: s, st: l.st, calls: l.calls, asks: l.asks}
+	return &renderer{speller: s, st: l.st, calls: l.calls, asks: l.asks, resumes: l.resumes}
 }
 
 // plain is the renderer of the session's own spelling.

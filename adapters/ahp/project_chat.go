@@ -127,7 +127,11 @@ func (l *live) afterSession(e *event.Event) {
 			})
 		}
 	case *event.ChatRemoved:
-		l.chatRemoved(e)
+		l.chatRemoved(e, b)
+	case *event.ChatTruncated:
+		l.truncated(e, b)
+	case *event.ChatsReordered:
+		l.chatsReordered(nil)
 	case *event.ChatUpdated:
 		l.chatUpdated(e, b)
 	case *event.DraftChanged:
@@ -278,19 +282,6 @@ func (l *live) chatUpdated(e *event.Event, b *event.ChatUpdated) {
 	}
 }
 
-func (l *live) chatRemoved(e *event.Event) {
-	delete(l.chats, e.Chat)
-	l.say(id.Nil, nil, func(r *renderer) any {
-		return map[string]any{"type": "session/chatRemoved", "chat": r.speller.chat(e.Chat, l.st.Default, l.removedAliases)}
-	})
-	for uri, s := range l.open {
-		if s.chat == e.Chat {
-			l.front.journal.close(s.ch)
-			delete(l.open, uri)
-		}
-	}
-}
-
 // settle tells what follows from an event for lists: the head of its chat, and
 // the session's read mark, which the end of a turn takes away.
 func (l *live) settle(e *event.Event) {
@@ -363,6 +354,13 @@ func (l *live) settleChat(c *state.Chat) {
 	}
 	if was.Activity != now.Activity {
 		changes["activity"] = now.Activity
+	}
+	if was.Movable != now.Movable {
+		changes["movable"] = now.Movable
+		l.say(c.ID, nil, func(*renderer) any { return map[string]any{"type": "chat/movableChanged", "movable": now.Movable} })
+	}
+	if !slices.Equal(was.WorkingDirectories, now.WorkingDirectories) {
+		changes["workingDirectories"] = now.WorkingDirectories
 	}
 	if len(changes) == 0 {
 		return

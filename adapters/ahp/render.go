@@ -120,6 +120,7 @@ type renderer struct {
 	st      *state.State // with the running turns at some position
 	calls   map[id.ID]*callView
 	asks    map[id.ID]*askView
+	resumes bool // the session's agent can take up a conversation again
 }
 
 func (r *renderer) chatURI(chat id.ID) string {
@@ -306,7 +307,7 @@ func none(m map[string]json.RawMessage) map[string]json.RawMessage {
 // activityOf are the activity bits of a chat.
 func (r *renderer) activityOf(c *state.Chat) uint32 {
 	if c.Active == nil {
-		if n := len(c.Turns); n > 0 && c.Turns[n-1].Status == event.TurnFailed {
+		if n := len(c.Turns); n > 0 && c.Rest == nil && c.Turns[n-1].Status == event.TurnFailed {
 			return reduce.Failed
 		}
 		return reduce.Idle
@@ -348,14 +349,27 @@ func (r *renderer) originOf(o event.Origin) *chatOrigin { return originOf(o, r.s
 // originOf names the chat that another one comes from as it was called then: it
 // may be gone.
 func originOf(o event.Origin, sp speller, dflt id.ID) *chatOrigin {
+	if o.Role == event.RoleDefault {
+		dflt = o.Chat
+	} else if o.Role == event.RoleOther {
+		dflt = id.Nil
+	}
 	from := sp.chat(o.Chat, dflt, o.Aliases)
+	turn := o.TurnAliases[front]
+	if turn == "" {
+		turn = o.Turn.String()
+	}
 	switch o.Kind {
 	case event.OriginSubagent:
 		return &chatOrigin{Kind: "tool", Chat: from, ToolCallID: o.Call}
 	case event.OriginFork:
-		return &chatOrigin{Kind: "fork", Chat: from, TurnID: o.Turn.String()}
+		return &chatOrigin{Kind: "fork", Chat: from, TurnID: turn}
 	case event.OriginSide:
-		return &chatOrigin{Kind: "sideChat", Chat: from, TurnID: o.Turn.String()}
+		side := &chatOrigin{Kind: "sideChat", Chat: from, TurnID: turn}
+		if s := o.Selection; s != nil {
+			side.Selection = &selectionShape{s.Text, s.Part}
+		}
+		return side
 	}
 	return &chatOrigin{Kind: "user"}
 }
@@ -379,7 +393,11 @@ func chatTitle(c *event.ChatInfo, info *event.SessionInfo, dflt id.ID) string {
 // it.
 func (r *renderer) head(c *state.Chat, read bool) chatHead {
 	h := chatHead{Resource: r.chatURI(c.ID), Title: chatTitle(&c.ChatInfo, &r.st.Info, r.st.Default), Status: r.activityOf(c),
-		Activity: doing(c), ModifiedAt: modifiedAt(c), Origin: r.originOf(c.Origin), Interactivity: interactivity(c.Origin)}
+		Activity: doing(c), ModifiedAt: modifiedAt(c), Origin: r.originOf(c.Origin), Interactivity: interactivity(c.Origin),
+		Movable: r.movable(c)}
+	if len(c.Dirs) > 0 {
+		h.WorkingDirectories = dirURIs(c.Dirs)
+	}
 	if read {
 		h.Status |= reduce.Read
 	}
@@ -389,14 +407,22 @@ func (r *renderer) head(c *state.Chat, read bool) chatHead {
 	return h
 }
 
+// movable reports whether the chat may go to another place or session.
+func (r *renderer) movable(c *state.Chat) bool {
+	return r.resumes && c.ID != r.st.Default && c.Active == nil && c.Origin.Kind != event.OriginSubagent
+}
+
 // modifiedAt is what clients compute: the start of the running turn or the end
-// of the last one.
+// of the last one, which may have been taken away since.
 func modifiedAt(c *state.Chat) string {
 	if t := c.Active; t != nil {
 		return startedAt(&t.Message, t.StartedAt)
 	}
-	if n := len(c.Turns); n > 0 {
-		t := c.Turns[n-1]
+	t := c.Rest
+	if n := len(c.Turns); n > 0 && t == nil {
+		t = c.Turns[n-1]
+	}
+	if t != nil {
 		return reduce.EndTime(startedAt(&t.Message, t.StartedAt), float64(milliseconds(t.Duration)))
 	}
 	return stamp(c.CreatedAt)

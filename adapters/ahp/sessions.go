@@ -204,68 +204,6 @@ func (c *conn) placeOf(ctx context.Context, r *jsonrpc.Request, chat bool) (stri
 	return p.Channel, at, nil
 }
 
-// createChat adds a conversation of its own to a session.
-func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) {
-	var p struct {
-		Chat               string          `json:"chat" jsonx:"required"`
-		InitialMessage     json.RawMessage `json:"initialMessage"`
-		Source             json.RawMessage `json:"source"`
-		WorkingDirectories []string        `json:"workingDirectories"`
-	}
-	_, at, err := c.placeOf(ctx, r, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Decode(&p); err != nil {
-		return nil, err
-	}
-	if len(p.Source) > 0 && string(p.Source) != "null" {
-		return nil, invalid("source: a chat of this host begins empty; its agents fork whole sessions, which this protocol has no word for")
-	}
-	if rest, ok := strings.CutPrefix(p.Chat, chatScheme+":/"); !ok || rest == "" || len(p.Chat) > maxChannelURI {
-		return nil, invalid("chat: a chat's name begins with %s:/", chatScheme)
-	}
-	if _, err := c.front.find(ctx, p.Chat); err == nil {
-		return nil, jsonrpc.Errorf(codeAlreadyExists, "the name is taken: %.200s", p.Chat)
-	}
-	l, err := c.front.project(ctx, at.session)
-	if err != nil {
-		return nil, err
-	}
-	var first *incoming
-	if len(p.InitialMessage) > 0 && string(p.InitialMessage) != "null" {
-		if first, err = readMessage(p.InitialMessage); err != nil {
-			return nil, invalid("initialMessage: %s", refusalText(err))
-		}
-	}
-	chat, err := l.session().AddChat(ctx, event.ChatInfo{Aliases: map[string]string{front: p.Chat}}, c.actor())
-	if err != nil {
-		return nil, err
-	}
-	l.catchUp(ctx, l.session().State().Seq) // who hears the answer may subscribe
-	if first == nil {
-		return nil, nil
-	}
-	_, err = l.session().Prompt(ctx, first.prompt(chat, c.actor()))
-	return nil, err
-}
-
-// disposeChat ends a chat. A session keeps its default one.
-func (c *conn) disposeChat(ctx context.Context, r *jsonrpc.Request) (any, error) {
-	_, at, err := c.placeOf(ctx, r, true)
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.front.host.Session(ctx, at.session)
-	if err != nil {
-		return nil, err
-	}
-	if s.State().Default == at.chat {
-		return nil, invalid("channel: the default chat goes with its session: dispose that")
-	}
-	return nil, s.RemoveChat(ctx, at.chat, c.actor())
-}
-
 // fetchTurns says a page of older turns to everyone on the chat, then answers.
 func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
@@ -299,17 +237,7 @@ func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.say(at.chat, nil, func(r *renderer) any {
-		shapes := make([]turnShape, len(turns))
-		for i, t := range turns {
-			shapes[i] = r.finished(at.chat, t)
-		}
-		a := map[string]any{"type": "chat/turnsLoaded", "turns": shapes}
-		if len(turns) > 0 && turns[0].Number > 0 {
-			a["turnsNextCursor"] = strconv.Itoa(turns[0].Number)
-		}
-		return a
-	})
+	l.say(at.chat, nil, func(r *renderer) any { return loaded(r, at.chat, turns) })
 	return struct{}{}, nil
 }
 

@@ -23,8 +23,13 @@ type agentInfo struct {
 }
 
 type agentCapabilities struct {
-	MultipleChats *struct{}     `json:"multipleChats,omitempty"`
+	MultipleChats multipleChats `json:"multipleChats"`
 	MultipleDirs  *multipleDirs `json:"multipleWorkingDirectories,omitempty"`
+}
+
+type multipleChats struct {
+	Fork     bool `json:"fork"`
+	SideChat bool `json:"sideChat"`
 }
 
 // multipleDirs: the first directory is where the agent runs, and may be
@@ -115,6 +120,9 @@ type chatHead struct {
 	ModifiedAt    string      `json:"modifiedAt"`
 	Origin        *chatOrigin `json:"origin,omitempty"`
 	Interactivity string      `json:"interactivity,omitempty"`
+	Movable       bool        `json:"movable"`
+	// WorkingDirectories are there for a chat that has its own.
+	WorkingDirectories []string `json:"workingDirectories,omitempty"`
 }
 
 // chatSummary is a chat in its session's list. Its activity is there even when
@@ -128,10 +136,16 @@ type chatSummary struct {
 func (h chatHead) summary() chatSummary { return chatSummary{h, h.Activity} }
 
 type chatOrigin struct {
-	Kind       string `json:"kind"`
-	Chat       string `json:"chat,omitempty"`
-	TurnID     string `json:"turnId,omitempty"`
-	ToolCallID string `json:"toolCallId,omitempty"`
+	Kind       string          `json:"kind"`
+	Chat       string          `json:"chat,omitempty"`
+	TurnID     string          `json:"turnId,omitempty"`
+	ToolCallID string          `json:"toolCallId,omitempty"`
+	Selection  *selectionShape `json:"selection,omitempty"`
+}
+
+type selectionShape struct {
+	Text           string `json:"text"`
+	ResponsePartID string `json:"responsePartId,omitempty"`
 }
 
 type chatState struct {

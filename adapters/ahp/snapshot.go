@@ -49,7 +49,7 @@ func (f *Front) take(ctx context.Context, uri string, turns int) (taken, error) 
 // projection ended meanwhile and another one must be asked.
 func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t taken, gone bool, err error) {
 	var turns []*state.Turn
-	count := -1
+	count, cuts := -1, 0
 	for {
 		l.mu.Lock()
 		if l.gone {
@@ -64,10 +64,10 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 			l.mu.Unlock()
 			return t, false, notFound(uri)
 		}
-		if c.Count == count {
+		if c.Count == count && c.Cuts == cuts {
 			break
 		}
-		count = c.Count
+		count, cuts = c.Count, c.Cuts
 		sess := l.sess
 		l.mu.Unlock()
 		// Finished turns do not change: they are read without the lock.
@@ -80,6 +80,9 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 	r := l.renderer(p.speller)
 	t.ch, t.held = s.ch, held{ch: s.ch, session: l.id, chat: p.chat}
 	t.Resource = uri
+	if len(turns) > 0 {
+		s.first = max(s.first, turns[0].Number)
+	}
 	if p.chat.IsNil() {
 		t.State = l.sessionState(r)
 	} else {
@@ -133,9 +136,7 @@ func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.
 	for i, t := range turns {
 		s.Turns[i] = r.finished(c.ID, t)
 	}
-	if len(turns) > 0 && turns[0].Number > 0 {
-		s.TurnsNextCursor = strconv.Itoa(turns[0].Number)
-	}
+	s.TurnsNextCursor = olderThan(turns)
 	if c.Active != nil {
 		s.ActiveTurn = r.running(c.ID, c.Active)
 	}
@@ -147,6 +148,14 @@ func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.
 		s.QueuedMessages = append(s.QueuedMessages, pendingMessage{messageID(&c.Queue[i]), message(&c.Queue[i])})
 	}
 	return s
+}
+
+// olderThan is the cursor of what comes before turns; "" is nothing.
+func olderThan(turns []*state.Turn) string {
+	if len(turns) == 0 || turns[0].Number == 0 {
+		return ""
+	}
+	return strconv.Itoa(turns[0].Number)
 }
 
 // row makes a session of the list.

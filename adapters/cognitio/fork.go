@@ -8,11 +8,11 @@ import (
 	"strconv"
 
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
 )
 
-// forkSession makes a session of its own with a session's history. Agents fork
-// whole conversations, so that the only message which may be named is the
-// newest answer.
+// forkSession makes a session of its own with a session's history, up to an
+// answer if one is named.
 func forkSession(c *call) (any, error) {
 	p, err := c.session()
 	if err != nil {
@@ -24,8 +24,9 @@ func forkSession(c *call) (any, error) {
 	if err := c.body(&body); err != nil {
 		return nil, err
 	}
+	fork := host.Fork{Chat: p.chat, By: c.by()}
 	if body.MessageID != "" {
-		if err := c.checkForkPoint(p, body.MessageID); err != nil {
+		if fork.UpTo, err = c.forkPoint(p, body.MessageID); err != nil {
 			return nil, err
 		}
 	}
@@ -40,7 +41,8 @@ func forkSession(c *call) (any, error) {
 	if meta[metaForked], err = encode(from.ID); err != nil {
 		return nil, err
 	}
-	s, err := p.Fork(c.ctx(), host.Fork{Chat: p.chat, By: c.by(), Title: forkTitle(from.Title), Meta: meta})
+	fork.Title, fork.Meta = forkTitle(from.Title), meta
+	s, err := p.Fork(c.ctx(), fork)
 	if err != nil {
 		return nil, err
 	}
@@ -50,26 +52,26 @@ func forkSession(c *call) (any, error) {
 	return c.f.session(made), nil
 }
 
-// checkForkPoint refuses a message that is not the end of the conversation.
-func (c *call) checkForkPoint(p *place, message string) error {
+// forkPoint is the turn that ends with a message. Agents begin at the end of a
+// turn: other messages are refused.
+func (c *call) forkPoint(p *place, message string) (turn id.ID, err error) {
 	v := c.f.viewOf(p.at())
-	found, newest, last := false, true, false
-	err := p.eachTurn(c.ctx(), func(t turnAt) bool {
+	found, last := false, false
+	err = p.eachTurn(c.ctx(), func(t turnAt) bool {
 		all := v.messages(t.Turn)
 		n := slices.IndexFunc(all, func(m messageWithParts) bool { return m.id == message })
-		found, last = n >= 0, newest && n > 0 && n == len(all)-1
-		newest = false
+		found, last, turn = n >= 0, n > 0 && n == len(all)-1, t.ID
 		return !found
 	})
 	switch {
 	case err != nil:
-		return err
+		return turn, err
 	case !found:
-		return notFound("Message not found: %.100s", message)
+		return turn, notFound("Message not found: %.100s", message)
 	case !last:
-		return notServed("messageID: agents fork whole conversations, not at an earlier message; leave it out")
+		return turn, notServed("messageID: agents fork at the end of a turn, and this message is not the last one of its turn")
 	}
-	return nil
+	return turn, nil
 }
 
 var forkNumber = regexp.MustCompile(`^(.*) \(fork #(\d{1,6})\)$`)

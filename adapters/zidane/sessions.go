@@ -50,8 +50,8 @@ func sessionsCreate(ctx context.Context, c *call, p createParams) (any, error) {
 	return c.objectOf(st, st.DefaultChat()), nil
 }
 
-// sessionsFork makes a session of its own with a session's history. Agents fork
-// whole conversations: a turn that is named has to be the newest.
+// sessionsFork makes a session of its own with a session's history, up to a turn
+// if one is named.
 func sessionsFork(ctx context.Context, c *call, p struct {
 	ref
 	TurnID string `json:"turnId"`

@@ -55,7 +55,7 @@ func newConversation(b *Backend, o agent.Open) (*conversation, error) {
 		c.id = "demo-" + strings.ToLower(rand.Text())
 	}
 	if o.Fork {
-		if err := b.copyKept(o.Resume, c.id); err != nil {
+		if err := b.copyKept(o.Resume, c.id, o.ForkAt); err != nil {
 			return nil, err
 		}
 	}

@@ -97,13 +97,25 @@ func (b *Backend) keptPath(id string) (string, error) {
 	return filepath.Join(b.Keep, id+keptSuffix), nil
 }
 
-// copyKept gives a fork the turns of the conversation it begins with.
-func (b *Backend) copyKept(from, to string) error {
+// copyKept gives a fork the turns of the conversation it begins with, as far as
+// the one that ended at a point; "" is all of them.
+func (b *Backend) copyKept(from, to, at string) error {
 	if b.Keep == "" {
 		return nil
 	}
 	var lines []any
-	h, err := b.readKept(from, func(p agent.PastTurn) { lines = append(lines, p) })
+	found := at == ""
+	h, err := b.readKept(from, func(p agent.PastTurn) {
+		if at == "" || !found {
+			lines = append(lines, p)
+		}
+		if n := len(p.Frames); n > 0 && p.Frames[n-1].Point == at {
+			found = true
+		}
+	})
+	if err == nil && !found {
+		err = errors.New("it has no such place")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no turn of it has ended
 	}

@@ -78,7 +78,7 @@ func (t *turn) run() {
 	for _, p := range left {
 		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
 	}
-	end := agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: event.TurnComplete}
+	end := agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: event.TurnComplete, Point: t.id}
 	var failed failure
 	switch {
 	case t.ctx.Err() != nil:

@@ -145,8 +145,10 @@ type Capabilities struct {
 	MCP bool `json:"mcp,omitempty"`
 	// Dirs: the agent works in all directories of Open.Dirs, not the first alone.
 	Dirs bool `json:"dirs,omitempty"`
-	// Fork: Open.Fork is understood.
-	Fork bool `json:"fork,omitempty"`
+	// Fork: Open.Fork is understood, ForkAt: Open.ForkAt as well. The end of a
+	// turn then names a place, in Frame.Point.
+	Fork   bool `json:"fork,omitempty"`
+	ForkAt bool `json:"fork_at,omitempty"`
 	// Catalogue: the backend is a Cataloger.
 	Catalogue bool `json:"catalogue,omitempty"`
 	// Background: the agent works on after a turn and begins turns itself.
@@ -243,6 +245,9 @@ type Open struct {
 	// Fork begins a new conversation with the history of Resume, which
 	// stays as it is.
 	Fork bool `json:"fork,omitempty"`
+	// ForkAt is the last thing of that history, a Point of an ended turn; ""
+	// is the end.
+	ForkAt string `json:"fork_at,omitempty"`
 	// MCP are servers the agent is to connect to.
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Tools are run by clients: a call becomes a ClientCall frame.

@@ -56,8 +56,8 @@ const (
 	// TurnStart: the agent begins a turn by itself (background work ended).
 	TurnStart FrameKind = "turn_start" // Text?: why
 	// TurnEnd is the last frame of a turn. Status is complete, cancelled or
-	// failed; Error goes with failed.
-	TurnEnd FrameKind = "turn_end" // Turn, Status, Error?
+	// failed; Error goes with failed. Point is what Open.ForkAt takes.
+	TurnEnd FrameKind = "turn_end" // Turn, Status, Error?, Point?
 )
 
 // Frame is one thing an agent says.
@@ -87,6 +87,7 @@ type Frame struct {
 	Servers   []ServerStatus         `json:"servers,omitempty"`
 	Status    event.TurnStatus       `json:"status,omitempty"`
 	Error     *event.Error           `json:"error,omitempty"`
+	Point     string                 `json:"point,omitempty"`
 }
 
 // Tool describes a call.

@@ -23,6 +23,8 @@ func init() {
 		func() Body { return new(ChatAdded) },
 		func() Body { return new(ChatUpdated) },
 		func() Body { return new(ChatRemoved) },
+		func() Body { return new(ChatsReordered) },
+		func() Body { return new(ChatTruncated) },
 		func() Body { return new(ClientToolsSet) },
 		func() Body { return new(DraftChanged) },
 		func() Body { return new(TurnStarted) },

@@ -95,8 +95,26 @@ type Origin struct {
 	// Call is the tool call that spawned a subagent.
 	Call string `json:"call,omitempty"`
 	// Aliases are what the fronts called Chat when this one began: Chat may be
-	// gone later, and its names with it.
-	Aliases map[string]string `json:"aliases,omitempty"`
+	// gone later, and its names with it. TurnAliases are the same of Turn.
+	Aliases     map[string]string `json:"aliases,omitempty"`
+	TurnAliases map[string]string `json:"turn_aliases,omitempty"`
+	// Role says whether Chat was its session's default one then: RoleDefault or
+	// RoleOther; "" where that was not noted.
+	Role string `json:"role,omitempty"`
+	// Selection is the passage that a side chat was opened on.
+	Selection *Selection `json:"selection,omitempty"`
+}
+
+// The values of Origin.Role.
+const (
+	RoleDefault = "default"
+	RoleOther   = "other"
+)
+
+// Selection is a passage of a turn.
+type Selection struct {
+	Text string `json:"text"`
+	Part string `json:"part,omitempty"` // the front's name of the part it is in
 }
 
 // The kinds of a chat's origin.
@@ -118,17 +136,42 @@ type ChatInfo struct {
 	// Conversation is the agent's own id, with which it resumes.
 	Conversation string `json:"conversation,omitempty"`
 	// ForkOf is the agent's conversation with whose history this one is to
-	// begin; "" once it has.
-	ForkOf   string            `json:"fork_of,omitempty"`
+	// begin, as far as ForkAt, the agent's name of a place in it; "" is its end.
+	// It counts while there is no Conversation.
+	ForkOf string `json:"fork_of,omitempty"`
+	ForkAt string `json:"fork_at,omitempty"`
+	// ForkEnd is where the end has to be for that.
+	ForkEnd *ForkEnd `json:"fork_end,omitempty"`
+	// Dirs are the chat's own working directories; none are its session's.
+	Dirs []string `json:"dirs,omitempty"`
+	// Brief is what the agent is told before the chat's first message.
+	Brief    string            `json:"brief,omitempty"`
 	Aliases  map[string]string `json:"aliases,omitempty"`
 	Archived bool              `json:"archived,omitempty"`
 	Unread   bool              `json:"unread,omitempty"`
+}
+
+// ForkEnd is the end of a chat: the turns it has.
+type ForkEnd struct {
+	Chat  id.ID `json:"chat"`
+	Turns int   `json:"turns"`
+}
+
+// Point is a place in an agent's conversation to which it can go back.
+type Point struct {
+	Conversation string `json:"conversation"`
+	At           string `json:"at"`
 }
 
 // ChatAdded adds a chat beside the default one.
 type ChatAdded struct {
 	Info ChatInfo `json:"info"`
 	By   Actor    `json:"by"`
+	// Turns is how many finished turns it begins with: copies that are stored
+	// beside the log, which does not have their events.
+	Turns int `json:"turns,omitempty"`
+	// From is the session that it was moved from.
+	From id.ID `json:"from,omitzero"`
 }
 
 // ChatUpdated changes the fields that are present, of Event.Chat.
@@ -137,14 +180,40 @@ type ChatUpdated struct {
 	Title        *string           `json:"title,omitempty"`
 	Conversation *string           `json:"conversation,omitempty"`
 	ForkOf       *string           `json:"fork_of,omitempty"`
+	ForkAt       *string           `json:"fork_at,omitempty"`
+	ForkEnd      *ForkEnd          `json:"fork_end,omitempty"`
 	Archived     *bool             `json:"archived,omitempty"`
 	Unread       *bool             `json:"unread,omitempty"`
+	Dirs         []string          `json:"dirs,omitempty"`    // whole
 	Aliases      map[string]string `json:"aliases,omitempty"` // merged; "" deletes
 }
 
 // ChatRemoved removes Event.Chat with its turns.
 type ChatRemoved struct {
 	By Actor `json:"by"`
+	// Default is the session's default chat from now on, where it was this one.
+	Default id.ID `json:"default,omitzero"`
+	// To is the session that it was moved to.
+	To id.ID `json:"to,omitzero"`
+}
+
+// ChatsReordered is the new order of all chats of a session.
+type ChatsReordered struct {
+	Order []id.ID `json:"order"`
+	By    Actor   `json:"by"`
+}
+
+// ChatTruncated takes the newest turns of Event.Chat away. The agent forgets
+// them too: it goes on from ForkOf and ForkAt, as of ChatInfo, or from nothing.
+type ChatTruncated struct {
+	By Actor `json:"by"`
+	// Turn is the last one that stays, Turns how many do.
+	Turn   id.ID  `json:"turn"`
+	Turns  int    `json:"turns"`
+	ForkOf string `json:"fork_of,omitempty"`
+	ForkAt string `json:"fork_at,omitempty"`
+	// TurnAliases are what the fronts call Turn.
+	TurnAliases map[string]string `json:"turn_aliases,omitempty"`
 }
 
 // ClientTool is a tool that a client offers to run for the agent.
@@ -175,5 +244,7 @@ func (*SessionUpdated) Kind() Kind { return "session.updated" }
 func (*ChatAdded) Kind() Kind      { return "chat.added" }
 func (*ChatUpdated) Kind() Kind    { return "chat.updated" }
 func (*ChatRemoved) Kind() Kind    { return "chat.removed" }
+func (*ChatsReordered) Kind() Kind { return "chats.reordered" }
+func (*ChatTruncated) Kind() Kind  { return "chat.truncated" }
 func (*ClientToolsSet) Kind() Kind { return "clienttools.set" }
 func (*DraftChanged) Kind() Kind   { return "draft.changed" }

@@ -91,6 +91,9 @@ type TurnEnded struct {
 	By Actor `json:"by,omitzero"`
 	// Usage is the sum of the turn's usage reports.
 	Usage Usage `json:"usage,omitzero"`
+	// Point is where the agent's conversation stands at the end of the turn;
+	// nil if the agent cannot go back to that.
+	Point *Point `json:"point,omitempty"`
 }
 
 // MessageQueued puts a message into the queue of Event.Chat. A steering

@@ -165,7 +165,7 @@ func (s *Session) UpdateChat(ctx context.Context, chat id.ID, u *event.ChatUpdat
 		if u.Title == nil && u.Archived == nil && u.Unread == nil && len(u.Aliases) == 0 {
 			return nil
 		}
-		u.Conversation, u.ForkOf = nil, nil
+		u.Conversation, u.ForkOf, u.ForkAt, u.ForkEnd, u.Dirs = nil, nil, nil, nil, nil
 		s.emit(chat, id.Nil, &u)
 		return nil
 	})
@@ -220,69 +220,17 @@ func (s *Session) SetTools(ctx context.Context, set *event.ClientToolsSet) error
 
 // AddChat adds a chat beside the default one and returns its id.
 func (s *Session) AddChat(ctx context.Context, info event.ChatInfo, by event.Actor) (id.ID, error) {
-	if info.ID.IsNil() {
-		info.ID = id.New()
-	}
-	if info.Origin.Kind == "" {
-		info.Origin.Kind = event.OriginUser
-	}
-	info.Title = clipTitle(info.Title)
-	if err := checkAliases(info.Aliases); err != nil {
-		return id.Nil, err
-	}
-	return info.ID, s.do(ctx, false, func(s *Session) error {
-		if s.work.Chat(info.ID) != nil {
-			return fmt.Errorf("chat %s: %w", info.ID, ErrExists)
-		}
-		if len(s.work.Chats) >= MaxChats {
-			return fmt.Errorf("%d chats: %w", MaxChats, ErrTooLarge)
-		}
-		for front, name := range info.Aliases {
-			if _, _, taken := s.host.ByAlias(front, name); taken {
-				return fmt.Errorf("chat %.80q: %w", name, ErrExists)
-			}
-		}
-		info.CreatedAt = s.at
-		s.nameOrigin(&info)
-		s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: by})
-		return nil
-	})
+	return s.addChat(ctx, info, by, place{})
 }
 
 // nameOrigin notes what the chat is called that another one comes from.
 func (s *Session) nameOrigin(info *event.ChatInfo) {
 	if from := s.work.Chat(info.Origin.Chat); from != nil {
-		info.Origin.Aliases = from.Aliases
+		info.Origin.Aliases, info.Origin.Role = from.Aliases, event.RoleOther
+		if from.ID == s.work.Default {
+			info.Origin.Role = event.RoleDefault
+		}
 	}
-}
-
-// RemoveChat ends a chat that is not the default one and removes it.
-func (s *Session) RemoveChat(ctx context.Context, chat id.ID, by event.Actor) error {
-	return s.do(ctx, false, func(s *Session) error {
-		switch {
-		case s.work.Chat(chat) == nil:
-			return fmt.Errorf("chat %s: %w", chat, ErrNotFound)
-		case chat == s.work.Default:
-			return fmt.Errorf("%w: the last chat of a session stays", ErrInvalid)
-		}
-		r := s.chatRun(chat)
-		s.dropQueue(chat, by)
-		if !r.turn.IsNil() {
-			if r.parent != nil {
-				s.end(r, event.TurnCancelled, nil, by)
-			} else {
-				s.interrupt(r, by)
-			}
-		}
-		r.drop()
-		if r.parent != nil {
-			delete(r.parent.children, r.child)
-		}
-		delete(s.chats, chat)
-		s.bury(s.work.Chat(chat).Conversation)
-		s.emit(chat, id.Nil, &event.ChatRemoved{By: by})
-		return nil
-	})
 }
 
 // DiscardIfUnused deletes a session that never had a turn. It reports whether

@@ -149,6 +149,7 @@ type run struct {
 	started  time.Time
 	opened   uint64 // the number of its first event
 	usage    event.Usage
+	point    *event.Point // where its end is, as the agent says
 	refusals int
 	parts    map[string]*openPart // by the agent's part key
 	current  *openPart            // the open text or reasoning part
@@ -222,7 +223,7 @@ func (r *run) reset() {
 		r.stopCommand = nil
 	}
 	r.since = time.Now()
-	r.turn, r.message, r.usage, r.refusals, r.current, r.waiting = id.Nil, event.Message{}, event.Usage{}, 0, nil, false
+	r.turn, r.message, r.usage, r.point, r.refusals, r.current, r.waiting = id.Nil, event.Message{}, event.Usage{}, nil, 0, nil, false
 	r.parts, r.calls, r.requests = map[string]*openPart{}, map[string]*call{}, map[id.ID]*request{}
 }
 

@@ -14,8 +14,7 @@ import (
 // Fork says what a new session is to begin with.
 type Fork struct {
 	Chat id.ID // Nil is the default chat
-	// UpTo is the last turn that the fork has; Nil is the newest. Agents fork
-	// whole conversations, so that it can only be the newest.
+	// UpTo is the last turn that the fork has; Nil is the newest.
 	UpTo  id.ID
 	By    event.Actor
 	Title string // "" is the session's
@@ -25,28 +24,16 @@ type Fork struct {
 
 // Fork makes a new session with the history of a chat. Its first prompt begins
 // a conversation of its own with what the agent remembers of this one, which
-// stays as it is.
+// stays as it is. ErrUnsupported says that the agent cannot do that, or not at
+// this turn.
 func (s *Session) Fork(ctx context.Context, f Fork) (*Session, error) {
 	st := s.State()
 	if f.Chat.IsNil() {
 		f.Chat = st.Default
 	}
-	c := st.Chat(f.Chat)
-	switch {
-	case c == nil:
-		return nil, fmt.Errorf("fork: chat %s: %w", f.Chat, ErrNotFound)
-	case !s.host.can(st.Info.Backend).Fork:
-		return nil, fmt.Errorf("fork: %w: %s cannot begin with another conversation's history", ErrUnsupported, st.Info.Backend)
-	case c.Active != nil:
-		return nil, fmt.Errorf("fork: %w", ErrBusy)
-	case c.Count == 0 || c.Conversation == "":
-		return nil, fmt.Errorf("fork: %w: the chat has no conversation yet", ErrInvalid)
-	}
-	if last := lastTurn(c); !f.UpTo.IsNil() && (last == nil || last.ID != f.UpTo) {
-		if _, err := s.FindTurn(ctx, f.Chat, f.UpTo); err != nil {
-			return nil, fmt.Errorf("fork: %w", err)
-		}
-		return nil, fmt.Errorf("fork: %w: it forks whole conversations, not at an earlier turn", ErrUnsupported)
+	cut, err := s.forkPlace(ctx, st, f.Chat, f.UpTo)
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
 	}
 	if err := s.Durable(ctx, st.Seq); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
@@ -55,13 +42,13 @@ func (s *Session) Fork(ctx context.Context, f Fork) (*Session, error) {
 	if title == "" {
 		title = st.Info.Title
 	}
-	return s.host.copySession(ctx, s, st, c, CreateSession{Backend: st.Info.Backend, Dirs: st.Info.Dirs, Title: title,
+	return s.host.copySession(ctx, s, cut, CreateSession{Backend: st.Info.Backend, Dirs: dirsOf(st, st.Chat(f.Chat)), Title: title,
 		Settings: st.Info.Settings, By: f.By, Meta: f.Meta})
 }
 
 // copySession stores a session whose turns are those of a chat, with ids of
 // their own, and opens it.
-func (h *Host) copySession(ctx context.Context, from *Session, st *state.State, c *state.Chat, create CreateSession) (*Session, error) {
+func (h *Host) copySession(ctx context.Context, from *Session, cut place, create CreateSession) (*Session, error) {
 	info, err := h.newInfo(create)
 	if err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
@@ -73,36 +60,28 @@ func (h *Host) copySession(ctx context.Context, from *Session, st *state.State, 
 	s.id, s.log, s.w.log, s.silent = info.ID, h.log.With("session", info.ID.String()), logName(info.ID), true
 	s.at = info.CreatedAt
 	chat := id.New()
-	ids := map[id.ID]id.ID{}
-	fresh := func(old id.ID) id.ID {
-		if old.IsNil() {
-			return old
-		}
-		if _, ok := ids[old]; !ok {
-			ids[old] = old.Twin()
-		}
-		return ids[old]
-	}
+	fresh := twins()
 	s.emit(id.Nil, id.Nil, &event.SessionCreated{Info: info, Default: chat})
 	r := s.chatRun(chat)
-	for before := 0; before < c.Count; {
-		upto := min(before+importPage, c.Count)
-		turns, err := from.Turns(ctx, c.ID, upto, upto-before)
+	for before := 0; before < cut.turns; {
+		upto := min(before+importPage, cut.turns)
+		turns, err := from.Turns(ctx, cut.chat, upto, upto-before)
 		if err != nil {
 			return nil, fmt.Errorf("fork: %w", err)
 		}
 		for _, t := range turns {
 			s.copyTurn(r, t, fresh)
 		}
-		if before = upto; before < c.Count {
+		if before = upto; before < cut.turns {
 			if err := s.store(ctx); err != nil {
 				return nil, fmt.Errorf("fork: %w", err)
 			}
 		}
 	}
 	s.at = info.CreatedAt
-	origin := c.Conversation
-	s.emit(chat, id.Nil, &event.ChatUpdated{By: event.Gateway, ForkOf: &origin})
+	if cut.of != "" {
+		s.emit(chat, id.Nil, &event.ChatUpdated{By: event.Gateway, ForkOf: &cut.of, ForkAt: &cut.at, ForkEnd: cut.end})
+	}
 	if err := s.storeWhole(ctx); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
@@ -115,12 +94,27 @@ func (h *Host) copySession(ctx context.Context, from *Session, st *state.State, 
 	return h.Session(ctx, info.ID)
 }
 
+// twins gives copies ids of their own, each thing one, of the same moment.
+func twins() func(id.ID) id.ID {
+	ids := map[id.ID]id.ID{}
+	return func(old id.ID) id.ID {
+		if old.IsNil() {
+			return old
+		}
+		if _, ok := ids[old]; !ok {
+			ids[old] = old.Twin()
+		}
+		return ids[old]
+	}
+}
+
 // copyTurn appends a finished turn as its events were: each part whole.
 func (s *Session) copyTurn(r *run, t *state.Turn, fresh func(id.ID) id.ID) {
 	m := t.Message
 	m.ID, m.Turn, m.Key, m.Alias, m.TurnAlias, m.Tools = fresh(m.ID), fresh(t.ID), "", "", "", nil
 	s.at = t.StartedAt
 	s.start(r, m, false)
+	r.point = t.Point
 	for _, p := range t.Parts {
 		s.copyPart(r, p, fresh)
 	}

@@ -222,6 +222,9 @@ func (s *Session) turnEnd(r *run, f *agentFrame) {
 		return
 	}
 	r.closeText()
+	if c := s.work.Chat(r.chat); f.Point != "" && len(f.Point) <= MaxName && c != nil && c.Conversation != "" {
+		r.point = &event.Point{Conversation: c.Conversation, At: f.Point}
+	}
 	status := f.Status
 	switch status {
 	case event.TurnComplete, event.TurnCancelled, event.TurnFailed:

@@ -112,6 +112,9 @@ func (f *fixture) turn(s *host.Session, text string) *state.Turn {
 
 func (f *fixture) wait(s *host.Session, turn id.ID) *state.Turn {
 	f.t.Helper()
+	if fresh, err := f.host.Session(f.ctx(), s.ID()); err == nil {
+		s = fresh // it may have left memory before the prompt
+	}
 	t, err := s.WaitTurn(f.ctx(), s.State().Default, turn)
 	if err != nil {
 		f.t.Fatal(err)

@@ -100,6 +100,9 @@ const (
 	// output of each, in bytes, from its end.
 	maxToldCommands = 8
 	maxToldOutput   = 16 << 10
+	// maxBrief is how much of each thing said in a turn a side chat's agent is
+	// told, in bytes.
+	maxBrief = 64 << 10
 	// MaxName bounds ids and names that clients choose, in bytes.
 	MaxName = 1024
 	// MaxKeys is how many idempotency keys a session remembers.

@@ -117,6 +117,11 @@ func (h *Host) load(ctx context.Context, sid id.ID) (*Session, error) {
 	h.mu.RLock()
 	private := h.index[sid] != nil && h.index[sid].Private
 	h.mu.RUnlock()
+	for _, c := range st.Chats {
+		if err := h.refill(ctx, st, c.ID); err != nil {
+			return nil, fmt.Errorf("open session %s: %w", sid, err)
+		}
+	}
 	s := newSession(h, st, private)
 	s.w.since = since
 	if err := s.recover(ctx); err != nil {
@@ -136,6 +141,19 @@ func (h *Host) loadTurns(ctx context.Context, st *state.State) error {
 		c.Trim(state.DefaultLimits)
 	}
 	return nil
+}
+
+// refill gives a chat without turns in memory the newest of those it has.
+func (h *Host) refill(ctx context.Context, st *state.State, chat id.ID) error {
+	c := st.Chat(chat)
+	if c == nil || c.Count == 0 || len(c.Turns) > 0 {
+		return nil
+	}
+	turns, err := h.turns(ctx, st.Info.ID, chat, c.Count, state.DefaultLimits.Turns)
+	if err == nil {
+		st.Refill(chat, turns)
+	}
+	return err
 }
 
 // turns reads finished turns from their records: limit of them before number

@@ -253,7 +253,7 @@ func (s *Session) noteReason(body event.Body) {
 		reason = interactionReason(b.Interaction.Kind)
 	case *event.InteractionResolved:
 		reason = interactionReason(b.Of)
-	case *event.ChatAdded, *event.ChatUpdated, *event.ChatRemoved:
+	case *event.ChatAdded, *event.ChatUpdated, *event.ChatRemoved, *event.ChatsReordered, *event.ChatTruncated:
 		reason = reasonChat
 	case *event.MessageRemoved, *event.MessageUpdated, *event.QueueReordered, *event.UsageReported:
 	default:

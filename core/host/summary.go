@@ -75,6 +75,7 @@ func summarise(st *state.State, private bool) Summary {
 	s.Chats = make([]ChatSummary, len(st.Chats))
 	for i, c := range st.Chats {
 		cs := ChatSummary{Info: c.ChatInfo, ModifiedAt: c.ModifiedAt, Turns: c.Count, Status: Idle}
+		cs.Info.Brief = "" // long, and for the agent alone
 		s.Queued += len(c.Queue) + len(c.Steering)
 		last := lastTurn(c)
 		switch {
@@ -84,7 +85,7 @@ func summarise(st *state.State, private bool) Summary {
 			cs.Status = AwaitingQuestion
 		case c.Active != nil:
 			cs.Status = Running
-		case last != nil && last.Status == event.TurnFailed:
+		case last != nil && c.Rest == nil && last.Status == event.TurnFailed:
 			cs.Status = Failed
 		}
 		if c.ID == st.Default {

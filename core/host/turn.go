@@ -72,14 +72,19 @@ func (s *Session) prompt(r *run) {
 	settings := merged(s.work.Info.Settings, r.message.Settings)
 	tools := s.tools(r)
 	if r.conv == nil {
-		if err := checkDirs(s.work.Info.Dirs); err != nil {
+		dirs := dirsOf(s.work, c)
+		if err := checkDirs(dirs); err != nil {
 			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 			return
 		}
-		open := agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: s.work.Info.Dirs,
+		open := agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: dirs,
 			Settings: settings, Resume: c.Conversation, Tools: tools}
 		if c.Conversation == "" && c.ForkOf != "" {
-			open.Resume, open.Fork = c.ForkOf, true
+			if !s.host.endsThere(c.ForkEnd) {
+				s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: "the agent can begin with the end of another conversation only, and that one went on since this chat was made from it"}, event.Gateway)
+				return
+			}
+			open.Resume, open.Fork, open.ForkAt = c.ForkOf, true, c.ForkAt
 		}
 		door := s.openDoor(r, &open)
 		r.conv = s.converse(backend, open, r.chat, r.before, door)
@@ -90,6 +95,9 @@ func (s *Session) prompt(r *run) {
 	}
 	m, turn, opened := r.message, r.turn, r.opened
 	before := commandsBefore(c)
+	if c.Brief != "" && !begun(c) {
+		before = c.Brief + before
+	}
 	err := r.conv.tell("prompt", func(ctx context.Context, conv agent.Conversation) error {
 		if err := s.Durable(ctx, opened); err != nil {
 			return err // the session is given up, and its turns with it
@@ -244,7 +252,7 @@ func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, 
 		r.reset()
 		return
 	}
-	ended := &event.TurnEnded{Status: status, Error: failure, Synthetic: synthetic, Usage: c.Active.Usage,
+	ended := &event.TurnEnded{Status: status, Error: failure, Synthetic: synthetic, Usage: c.Active.Usage, Point: r.point,
 		Duration: max(0, s.at.Sub(c.Active.StartedAt))}
 	if status == event.TurnCancelled {
 		ended.By = by

@@ -98,8 +98,13 @@ func (s *State) Apply(e *event.Event) error {
 		s.Open = slices.DeleteFunc(slices.Clone(s.Open), func(i *event.Interaction) bool { return i.ID == b.ID })
 		s.answer(e.Chat, e.Turn, b)
 	case *event.ChatAdded:
-		s.Chats = append(slices.Clone(s.Chats), &Chat{ChatInfo: b.Info, ModifiedAt: e.At, edit: s.edit})
+		s.Chats = append(slices.Clone(s.Chats), newChat(b, e.At, s.edit))
+	case *event.ChatsReordered:
+		s.reorderChats(b.Order)
 	case *event.ChatRemoved:
+		if !b.Default.IsNil() {
+			s.Default = b.Default
+		}
 		s.Chats = slices.DeleteFunc(slices.Clone(s.Chats), func(c *Chat) bool { return c.ID == e.Chat })
 	default:
 		if c := s.chat(e.Chat); c != nil {
@@ -146,6 +151,8 @@ func touches(b event.Body) bool {
 		return b.Unread == nil && b.Owner == nil
 	case *event.ChatUpdated:
 		return b.Unread == nil && b.Conversation == nil && b.ForkOf == nil
+	case *event.ChatsReordered, *event.ChatTruncated:
+		return false
 	}
 	return true
 }
@@ -269,9 +276,18 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 		set(&c.Title, b.Title)
 		set(&c.Conversation, b.Conversation)
 		set(&c.ForkOf, b.ForkOf)
+		set(&c.ForkAt, b.ForkAt)
+		if b.ForkEnd != nil {
+			c.ForkEnd = b.ForkEnd
+		}
 		set(&c.Archived, b.Archived)
 		set(&c.Unread, b.Unread)
+		if b.Dirs != nil {
+			c.Dirs = b.Dirs
+		}
 		c.Aliases = mergeMap(c.Aliases, b.Aliases, func(v string) bool { return v == "" })
+	case *event.ChatTruncated:
+		c.truncate(b)
 	case *event.DraftChanged:
 		c.Draft = b
 		if b.Text == "" && b.Rich == nil {
@@ -303,6 +319,7 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 }
 
 func (s *State) startTurn(c *Chat, e *event.Event, b *event.TurnStarted) {
+	c.Rest = nil
 	c.Active = &Turn{ID: e.Turn, Number: c.Count, Message: b.Message,
 		StartedAt: e.At, Status: event.TurnRunning, edit: s.edit}
 	s.Info.Making = s.Info.Making || s.Info.Provisional
@@ -371,7 +388,7 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 		c.Usage = c.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 	case *event.TurnEnded:
-		t.Status, t.Error, t.Duration, t.Synthetic = b.Status, b.Error, b.Duration, b.Synthetic
+		t.Status, t.Error, t.Duration, t.Synthetic, t.Point = b.Status, b.Error, b.Duration, b.Synthetic, b.Point
 		t.owned = nil
 		c.Active = nil
 		c.Count++

@@ -48,6 +48,11 @@ type Chat struct {
 	// Count is how many turns have finished in all; the first of Turns has
 	// number Count-len(Turns), counted from 0.
 	Count int `json:"count"`
+	// Cuts is how often turns were taken away: Count alone does not tell.
+	Cuts int `json:"cuts,omitempty"`
+	// Rest is there until a turn begins, in a chat that lost its newest turns or
+	// came with copies: when it was last changed, as a turn without parts.
+	Rest *Turn `json:"rest,omitempty"`
 	// Active is the running turn.
 	Active *Turn `json:"active,omitempty"`
 	// Queue waits for the running turn's end, Steering for the agent to
@@ -76,7 +81,9 @@ type Turn struct {
 	Error     *event.Error     `json:"error,omitempty"`
 	Synthetic bool             `json:"synthetic,omitempty"`
 	Usage     event.Usage      `json:"usage,omitzero"`
-	edit      uint64
+	// Point is where the agent can go back to, see event.TurnEnded.
+	Point *event.Point `json:"point,omitempty"`
+	edit  uint64
 	// owned are the edits of Parts, by index.
 	owned []uint64
 }
