@@ -79,7 +79,9 @@ func TestARunIsFollowedToItsEnd(t *testing.T) {
 	a.agree(g, run, automationsURI)
 	b.agree(g, automationsAlias)
 
-	failing := a.start(one, "r2")
+	const long = "ahp-automation:/long"
+	a.make(long, definition("sleep 600000"))
+	failing := a.start(long, "r2")
 	a.subscribe(failing)
 	a.echo(a.dispatch(failing, object{"type": "automationRun/cancelRequested"}))
 	if st := a.over(failing); st["lifecycle"].(object)["status"] != "cancelled" {
@@ -93,7 +95,7 @@ func TestARunIsFollowedToItsEnd(t *testing.T) {
 	a.until(run, "the session to be gone", func(s object) bool { return len(s["sessions"].([]any)) == 0 && s["primarySession"] == nil })
 	a.agree(g, run, automationsURI)
 	b.echo(b.dispatch(automationsAlias, object{"type": "automation/removed", "resource": one}))
-	a.until(automationsURI, "the removal", func(s object) bool { return len(s["entries"].([]any)) == 0 })
+	a.until(automationsURI, "the removal", func(s object) bool { return len(s["entries"].([]any)) == 1 })
 	a.fails(codeNotFound, "subscribe", object{"channel": run})
 	if env := b.echo(b.dispatch(automationsAlias, object{"type": "automation/removed", "resource": one})); env["rejectionReason"] != nil {
 		t.Errorf("removed twice: %s", show(env))

@@ -76,9 +76,10 @@ func TestCommands(t *testing.T) {
 	}
 
 	// A command beside a running turn leaves it alone.
-	turn := c.prompt(s, "sleep 2000\nsay end")
-	c.event("the turn", func(e sessionEvent) bool { return e.Kind == "turn.started" && e.text("turnId") == turn })
+	turn := c.prompt(s, "ask Go on? | yes\nsay end")
+	ask, _ := c.asked("question.request", 1)
 	c.done(c.prompt(s, "/mode show"))
+	c.reply(ask, object("answers", []any{object("selected", []string{"yes"})}))
 	if e := c.done(turn); e.text("reason") != "complete" {
 		t.Errorf("the turn ended as %v", e.Payload)
 	}

@@ -13,10 +13,11 @@ func TestQueuedPromptsRunInOrder(t *testing.T) {
 	g := newGateway(t)
 	c := g.hello()
 	s := c.session(g.dir)
-	one := c.prompt(s, "sleep 2000\nsay one")
-	c.event("the first turn", func(e sessionEvent) bool { return e.Kind == "turn.started" })
+	one := c.prompt(s, "ask Go on? | yes\nsay one")
+	ask, _ := c.asked("question.request", 1)
 	two := c.prompt(s, "say two", "whenBusy", "queue")
 	three := c.prompt(s, "say three", "whenBusy", "queue")
+	c.reply(ask, object("answers", []any{object("selected", []string{"yes"})}))
 	c.done(three)
 	queued := map[string]sessionEvent{}
 	var order []string

@@ -560,11 +560,12 @@ func TestSteeringTextGoesIntoTheRun(t *testing.T) {
 	if r := c.ok("chat.steer", fmt.Sprintf(`{"sessionId":%q,"text":"say steered"}`, session)); r["accepted"] != false {
 		t.Errorf("with nothing running: %v", r)
 	}
-	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"say a\nsleep 2000\nsay b"}`, session))
-	c.nextKind("event")
+	c.ok("chat.send", fmt.Sprintf(`{"sessionId":%q,"prompt":"ask Go on? | yes\nsay b"}`, session))
+	asked := c.nextKind("interaction:open")["interaction"].(map[string]any)
 	if r := c.ok("chat.steer", fmt.Sprintf(`{"sessionId":%q,"text":"say steered"}`, session)); r["accepted"] != true {
 		t.Errorf("steer: %v", r)
 	}
+	c.ok("interactions.answer", fmt.Sprintf(`{"id":%q,"answers":[{"selected":["yes"]}]}`, asked["id"]))
 	got := c.until(session, "run:end")
 	if !strings.Contains(text(got), "steered") {
 		t.Errorf("signals %v", got)

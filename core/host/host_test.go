@@ -335,9 +335,13 @@ func TestSteeringJoinsTheRunningTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.session()
-	p := f.prompt(s, "sleep 2000\nsay end")
-	f.until(s, "the agent", func(e *event.Event) bool { _, ok := e.Body.(*event.ChatUpdated); return ok })
+	p := f.prompt(s, "ask Go on? | yes\nsay end")
+	asked := f.opened(s, event.Question)
 	st := f.prompt(s, "say steered", func(p *host.Prompt) { p.Busy = host.BusySteer })
+	yes := event.Resolution{Outcome: event.Answered, By: tester, Answers: []event.Answer{{ID: asked.Questions[0].ID, Selected: []string{"yes"}}}}
+	if err := s.Resolve(f.ctx(), asked.ID, yes); err != nil {
+		t.Fatal(err)
+	}
 	if !st.Steering || st.Turn != p.Turn {
 		t.Fatalf("steering gave %+v", st)
 	}
@@ -350,7 +354,7 @@ func TestSteeringJoinsTheRunningTurn(t *testing.T) {
 			got = append(got, p.Text.String())
 		}
 	}
-	if want := "message:say steered|steered|end"; strings.Join(got, "|") != want {
+	if want := "yes|message:say steered|steered|end"; strings.Join(got, "|") != want {
 		t.Errorf("the turn is %q", strings.Join(got, "|"))
 	}
 }
