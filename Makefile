@@ -6,7 +6,7 @@ BENCH    ?= .
 AGENTS   ?= claude codex pi
 TAPE     ?= .
 
-.PHONY: run build test vet bench fuzz e2e record generate fmt tidy-check
+.PHONY: run build test vet bench fuzz e2e e2e-vscode record generate fmt tidy-check
 
 run: build
 	./bin/polyhost serve --table
@@ -21,13 +21,18 @@ test: vet
 
 vet:
 	go vet ./...
-	go vet -tags e2e ./cmd/polyhost/internal/e2e
+	go vet -tags e2e ./cmd/polyhost/internal/e2e/...
 	go tool staticcheck ./...
 
 # The real agent CLIs, installed from the npm registry into a cache folder,
 # against a model that does what the prompt says.
 e2e:
 	go test -tags e2e -count=1 -timeout 40m -v ./cmd/polyhost/internal/e2e
+
+# The real VS Code in a headless browser as a client of the gateway: see
+# docs/testing.md. Screenshots are kept in artifacts/e2e-vscode.
+e2e-vscode:
+	go test -tags e2e -count=1 -timeout 90m -v ./cmd/polyhost/internal/e2e/editor
 
 # What the real CLIs say, recorded anew: see docs/testing.md.
 record:
