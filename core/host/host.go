@@ -246,13 +246,15 @@ func (h *Host) meetChat(s, chat id.ID, aliases map[string]string) {
 	}
 }
 
-// partChat takes it out of the index.
-func (h *Host) partChat(chat id.ID, aliases map[string]string) {
+// partChat takes it out of the index, unless another session has it by now.
+func (h *Host) partChat(s, chat id.ID, aliases map[string]string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.chats, chat)
+	if h.chats[chat] == s {
+		delete(h.chats, chat)
+	}
 	for front, name := range aliases {
-		if k := front + "\x00" + name; h.aliases[k].chat == chat {
+		if k := front + "\x00" + name; h.aliases[k] == (aliased{s, chat}) {
 			delete(h.aliases, k)
 		}
 	}

@@ -207,7 +207,7 @@ func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	case *event.ChatAdded:
 		s.host.meetChat(s.id, b.Info.ID, b.Info.Aliases)
 	case *event.ChatRemoved:
-		s.host.partChat(chat, s.work.Chat(chat).Aliases)
+		s.host.partChat(s.id, chat, s.work.Chat(chat).Aliases)
 	}
 	s.mu.Lock()
 	err := s.work.Apply(e)
