@@ -221,16 +221,27 @@ func (h *Host) unindexNames(s id.ID) {
 	if old == nil {
 		return
 	}
-	for front, name := range old.Info.Aliases {
-		delete(h.aliases, front+"\x00"+name)
-	}
+	h.unname(s, old.Info.Aliases)
 	for _, c := range old.Chats {
-		delete(h.chats, c.Info.ID)
+		h.unindexChat(s, c.Info.ID, c.Info.Aliases)
 		if k := conversationKey(old.Info.Backend, c.Info.Conversation); h.past.owner[k] == s {
 			delete(h.past.owner, k)
 		}
-		for front, name := range c.Info.Aliases {
-			delete(h.aliases, front+"\x00"+name)
+	}
+}
+
+// unindexChat forgets a chat, unless another session has it by now.
+func (h *Host) unindexChat(s, chat id.ID, aliases map[string]string) {
+	if h.chats[chat] == s {
+		delete(h.chats, chat)
+	}
+	h.unname(s, aliases)
+}
+
+func (h *Host) unname(s id.ID, aliases map[string]string) {
+	for front, name := range aliases {
+		if k := front + "\x00" + name; h.aliases[k].session == s {
+			delete(h.aliases, k)
 		}
 	}
 }
@@ -246,18 +257,11 @@ func (h *Host) meetChat(s, chat id.ID, aliases map[string]string) {
 	}
 }
 
-// partChat takes it out of the index, unless another session has it by now.
+// partChat takes it out of the index.
 func (h *Host) partChat(s, chat id.ID, aliases map[string]string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.chats[chat] == s {
-		delete(h.chats, chat)
-	}
-	for front, name := range aliases {
-		if k := front + "\x00" + name; h.aliases[k] == (aliased{s, chat}) {
-			delete(h.aliases, k)
-		}
-	}
+	h.unindexChat(s, chat, aliases)
 }
 
 // SessionOf returns the session of a chat, without opening it. It knows every
