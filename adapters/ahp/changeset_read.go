@@ -28,6 +28,7 @@ func (s *changesets) read(ctx context.Context, c *changeset, repo *follower) ([]
 		files, err := s.edited(ctx, c)
 		return files, nil, err
 	}
+	known := s.front.facts.of(c.dir)
 	tree, status, err := repo.read(ctx)
 	if err == nil {
 		err = tree.Stamp(status)
@@ -35,17 +36,18 @@ func (s *changesets) read(ctx context.Context, c *changeset, repo *follower) ([]
 	if err != nil {
 		return nil, nil, err
 	}
+	ops := append(s.gitVerbs(&sum, status), s.branchVerbs(&sum, known, false)...)
 	if tree.Uncounted(status) > countApart { // the files are told before their lines
 		files := s.changed(c, tree, status)
 		for i := range files {
 			files[i].Edit.Diff = nil
 		}
-		s.settle(c, files, s.gitVerbs(&sum, status), nil)
+		s.settle(c, files, slices.Clone(ops), nil)
 	}
 	if err := tree.Count(ctx, status); err != nil {
 		return nil, nil, err
 	}
-	return s.changed(c, tree, status), s.gitVerbs(&sum, status), nil
+	return s.changed(c, tree, status), ops, nil
 }
 
 // changed makes the rows of a status.

@@ -20,6 +20,10 @@ const (
 	verbUnstage = "unstage"
 	verbDiscard = "discard"
 	verbRevert  = "revert"
+
+	verbCheckout = "checkout"
+	verbPrepare  = "prepare-pull-request"
+	verbCreate   = "create-pr"
 )
 
 const (
@@ -78,6 +82,25 @@ func (s *changesets) gitVerbs(sum *host.Summary, st *git.Status) []changesetOper
 	}
 }
 
+// branchVerbs are the operations of the branch that is checked out. Another one
+// can be checked out before anybody spoke, and a pull request opened where there
+// is none. Nothing runs yet that they would disturb, or they are disabled.
+func (s *changesets) branchVerbs(sum *host.Summary, known *fact, all bool) []changesetOperation {
+	whole, status := []string{targetAll}, stateIdle
+	if busy(sum) {
+		status = stateDisabled
+	}
+	var ops []changesetOperation
+	if all || sum.Info.Provisional {
+		ops = append(ops, changesetOperation{ID: verbCheckout, Label: "Check out", Scopes: whole, Icon: "git-branch", Group: "branch", Status: status})
+	}
+	if all || known != nil && known.github != nil && known.github.State != "open" {
+		ops = append(ops, changesetOperation{ID: verbPrepare, Label: "Prepare pull request", Scopes: whole, Icon: "git-pull-request", Group: "branch", Status: status},
+			changesetOperation{ID: verbCreate, Label: "Create pull request", Scopes: whole, Icon: "git-pull-request-create", Group: "branch", Status: status})
+	}
+	return ops
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -101,6 +124,9 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 			Commit struct {
 				Message string `json:"message"`
 			} `json:"polyhost.commit"`
+			Treeish     string    `json:"treeish"`
+			First       string    `json:"preCheckoutAction"`
+			PullRequest *pullForm `json:"vscode.pullRequest"`
 		} `json:"_meta"`
 	}
 	if err := r.Decode(&p); err != nil {
@@ -121,7 +147,7 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	case scopeSession:
 		ops = s.sessionVerbs(&sum, 1)
 	case scopeUncommitted:
-		ops = s.gitVerbs(&sum, &git.Status{})
+		ops = append(s.gitVerbs(&sum, &git.Status{}), s.branchVerbs(&sum, nil, true)...)
 	}
 	if i := slices.IndexFunc(ops, func(o changesetOperation) bool { return o.ID == p.OperationID }); i >= 0 {
 		verb = &ops[i]
@@ -149,14 +175,44 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	}
 	s.running(at.uri, verb.ID, stateRunning, nil)
 	c.log.Info("A client runs an operation of a changeset", "session", at.session.String(), "client", c.who().id, "operation", verb.ID, "path", clip(path))
-	if verb.ID == verbRevert {
+	var answer invoked
+	token := c.front.forge.Token(c.token())
+	switch verb.ID {
+	case verbRevert:
 		err = s.revert(ctx, &at, path)
-	} else {
+	case verbCheckout:
+		err = s.checkout(ctx, &at, &sum, p.Meta.Treeish, p.Meta.First)
+	case verbPrepare:
+		answer, err = s.preparePull(ctx, &at, &sum, p.Meta.PullRequest, token)
+	case verbCreate:
+		answer, err = s.createPull(ctx, &at, &sum, p.Meta.PullRequest, token)
+	default:
 		err = s.doGit(ctx, &at, verb.ID, path, message)
 	}
 	s.running(at.uri, verb.ID, stateIdle, err)
 	s.wrote("")
-	return done(err)
+	if verb.ID == verbCreate {
+		c.front.facts.want(at.dir, true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// checkout checks something else out for a session that nobody has spoken in.
+func (s *changesets) checkout(ctx context.Context, at *scoped, sum *host.Summary, what, first string) error {
+	switch {
+	case what == "":
+		return invalid("_meta.treeish: what is to be checked out")
+	case !sum.Info.Provisional:
+		return invalid("operationId: a session that was spoken in stays on its branch")
+	}
+	tree, err := s.front.repos.git.Open(ctx, at.dir)
+	if err != nil {
+		return err
+	}
+	return tree.Checkout(ctx, what, first, subject(sum))
 }
 
 // running tells those who watch how an operation goes.

@@ -36,6 +36,7 @@ type conn struct {
 	subs     map[string]held
 	spelled  map[id.ID]string // sessions it calls by another name than usual
 	settings values           // its own of the root's; replaced, never written to
+	lent     *lent            // the token for pull requests
 
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
 	joins   *joining       // what the running request is about to join; belongs to its lane
@@ -156,6 +157,10 @@ func (c *conn) serve() {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.closed = true
+	if c.lent != nil && c.lent.timer != nil {
+		c.lent.timer.Stop()
+	}
+	c.lent = nil
 	subs, cl := c.subs, c.client
 	c.subs = map[string]held{}
 	c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/files"
+	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/git"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/terminal"
@@ -60,6 +61,11 @@ var errorTable = []struct {
 	{automation.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{automation.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
 	{automation.ErrOver, codeConflict, "", true},
+	{forge.ErrNoToken, codeAuthRequired, "", true},
+	{forge.ErrNotFound, codeNotFound, "", true},
+	{forge.ErrRefused, codeConflict, "", true},
+	{forge.ErrUnreachable, jsonrpc.CodeInternalError, "", true},
+	{git.ErrDirty, jsonrpc.CodeInvalidParams, "", true},
 	{git.ErrNoRepository, codeNotFound, "", true},
 	{git.ErrNotFound, codeNotFound, "", true},
 	{git.ErrNoCommit, jsonrpc.CodeInvalidParams, "", true},
@@ -82,8 +88,13 @@ func mapError(_ string, err error) *jsonrpc.Error {
 			if row.told {
 				e.Message = err.Error()
 			}
-			if row.code == codePermissionDenied {
+			switch {
+			case row.code == codePermissionDenied:
 				e.Data = struct{}{} // required, and there is no grant that would help
+			case row.code == codeAuthRequired:
+				e.Data = map[string]any{"resources": []lendable{githubResource}}
+			case row.err == git.ErrDirty:
+				e.Data = map[string]string{"reason": "dirtyWorkingTree"} // editors offer to stash or commit then
 			}
 			return e
 		}

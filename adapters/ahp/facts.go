@@ -42,8 +42,12 @@ type gitState struct {
 
 // githubState is what is known of the repository at the forge.
 type githubState struct {
-	Owner string `json:"owner"`
-	Repo  string `json:"repo"`
+	Owner    string   `json:"owner"`
+	Repo     string   `json:"repo"`
+	Pulls    []string `json:"pullRequestUrls,omitempty"` // the newest of the branch
+	Branch   string   `json:"pullRequestBranchName,omitempty"`
+	State    string   `json:"pullRequestState,omitempty"`
+	StateURL string   `json:"pullRequestStateUrl,omitempty"`
 }
 
 // facts are how the working trees of sessions stand. They are read by one
@@ -64,6 +68,8 @@ type facts struct {
 type fact struct {
 	git    *gitState
 	github *githubState
+	// asked is when the forge said how the branch's pull request stands.
+	asked time.Time
 }
 
 func newFacts(f *Front) *facts {
@@ -132,7 +138,7 @@ func (s *facts) run(ctx context.Context) {
 		s.mu.Unlock()
 		for dir, always := range asked {
 			if always || s.front.watchedIn(dir) {
-				s.read(ctx, dir)
+				s.read(ctx, dir, always)
 			}
 			if ctx.Err() != nil {
 				return
@@ -142,8 +148,11 @@ func (s *facts) run(ctx context.Context) {
 }
 
 // read looks at a directory, and tells when it stands otherwise than before.
-func (s *facts) read(ctx context.Context, dir string) {
+func (s *facts) read(ctx context.Context, dir string, anew bool) {
 	now, err := s.look(ctx, dir)
+	if err == nil {
+		s.askForge(ctx, dir, s.of(dir), now, anew)
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -162,8 +171,39 @@ func (s *facts) read(ctx context.Context, dir string) {
 	}
 	s.known[dir] = now
 	s.mu.Unlock()
-	if !reflect.DeepEqual(was, now) {
+	if was == nil || !reflect.DeepEqual(was.git, now.git) || !reflect.DeepEqual(was.github, now.github) {
 		s.front.standsOtherwise(dir)
+	}
+	if was == nil && now.github != nil || was != nil && !reflect.DeepEqual(was.github, now.github) { // other operations are offered
+		s.front.changesets.again(func(c *changeset) bool { return c.dir == dir })
+	}
+}
+
+// askForge notes how the pull request of a branch stands, if there is a token to
+// ask with; unless anew, only once in a while.
+func (s *facts) askForge(ctx context.Context, dir string, was, now *fact, anew bool) {
+	if now.github == nil || now.git.Branch == "" {
+		return
+	}
+	if was != nil && was.github != nil && was.github.Owner == now.github.Owner && was.github.Repo == now.github.Repo && was.git.Branch == now.git.Branch {
+		now.github, now.asked = was.github, was.asked
+		if !anew && time.Since(was.asked) < pullsAnew {
+			return
+		}
+	}
+	token := s.front.forge.Token(s.front.lentIn(dir))
+	if token == "" {
+		return
+	}
+	p, err := s.front.forge.Newest(ctx, token, forge.Repository{Owner: now.github.Owner, Name: now.github.Repo}, now.git.Branch)
+	now.asked = time.Now()
+	if err != nil {
+		s.front.log.Info("It cannot be told how a pull request stands", "dir", dir, "err", err)
+		return
+	}
+	now.github = &githubState{Owner: now.github.Owner, Repo: now.github.Repo}
+	if p != nil {
+		now.github.Pulls, now.github.Branch, now.github.State, now.github.StateURL = []string{p.URL}, p.Branch, p.State, p.URL
 	}
 }
 

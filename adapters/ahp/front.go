@@ -17,6 +17,7 @@ import (
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/files"
+	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/logs"
@@ -46,6 +47,7 @@ type Front struct {
 	repos       *repos
 	facts       *facts
 	customs     *customizations
+	forge       *forge.Client
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -103,7 +105,10 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.journal.counts = d.Frames
-	f.repos, f.facts = newRepos(f), newFacts(f)
+	f.repos, f.facts, f.forge = newRepos(f), newFacts(f), d.Forge
+	if f.forge == nil {
+		f.forge = forge.New(forge.GitHub, forge.FromEnvironment)
+	}
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
 	f.watches = newWatches(f)
@@ -185,6 +190,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.wg.Wait()
 	f.watches.close()
 	f.telemetry.close()
+	f.forge.Close()
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
@@ -52,6 +53,7 @@ type gateway struct {
 	home  string
 	store store.Store
 	book  logs.Book
+	forge *forge.Client // nil is one that is not there
 	stop  func()
 	early func() // runs when clients are served and the front does not run yet
 }
@@ -85,7 +87,10 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	f, err := New(shared.Deps{Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test"})
+	if g.forge == nil {
+		g.forge = forge.New("http://127.0.0.1:1", func() string { return "" })
+	}
+	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test"})
 	if err != nil {
 		g.t.Fatal(err)
 	}

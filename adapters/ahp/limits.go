@@ -6,8 +6,12 @@ import (
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
-// githubHost is where repositories are whose pull requests are told.
-const githubHost = "github.com"
+const (
+	// githubHost is where repositories are whose pull requests are told and opened.
+	githubHost = "github.com"
+	// branchPrefix begins the names of branches that the host makes.
+	branchPrefix = "agents/"
+)
 
 const (
 	// handshakeLimit is the largest message before initialize, in bytes.
@@ -150,6 +154,18 @@ const (
 	// maxFileActions is how many actions of single files say a change before
 	// the whole list does.
 	maxFileActions = 100
+	// maxToken is the longest token that a client may lend, in bytes, and
+	// maxLending the longest that it may be good for.
+	maxToken   = 4096
+	maxLending = 365 * 24 * time.Hour
+	// maxSubjects is how many commits the words of a pull request are made of,
+	// the newest, and maxSlug how much of a session's title is in the name of its
+	// branch, in bytes.
+	maxSubjects = 50
+	maxSlug     = 40
+	// pullsAnew is after how long it is asked again how the pull request of a
+	// branch stands, beside the end of a turn.
+	pullsAnew = 5 * time.Minute
 	// countApart is of how many files the lines are counted only once the files
 	// were told: it takes longer than to find them.
 	countApart = 500

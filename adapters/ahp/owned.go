@@ -67,9 +67,12 @@ func (c *conn) askOwner(ctx context.Context, r *jsonrpc.Request, at resource) (j
 
 // lane is the queue of a request: messages of a connection are handled one
 // after another, but what is asked about resources goes beside them, as another
-// client may take its time to answer, and a disk too.
+// client may take its time to answer, and a disk too; and so do operations.
 func (c *conn) lane(r *jsonrpc.Request) string {
 	const all = "all"
+	if c.who() != nil && r.Method == "invokeChangesetOperation" {
+		return "operations" // hooks and the forge take their time
+	}
 	if c.who() == nil || !strings.HasPrefix(r.Method, "resource") && r.Method != "createResourceWatch" {
 		return all
 	}

@@ -241,23 +241,6 @@ func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	return struct{}{}, nil
 }
 
-// authenticate takes a token for a resource that an agent named. The agents of
-// this host bring their own credentials and name none.
-func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) {
-	var p struct {
-		Resource  string  `json:"resource" jsonx:"required"`
-		Token     *string `json:"token" jsonx:"required"`
-		ExpiresIn *int64  `json:"expiresIn"`
-	}
-	if err := r.Decode(&p); err != nil {
-		return nil, err
-	}
-	if p.ExpiresIn != nil && *p.ExpiresIn < 1 {
-		return nil, invalid("expiresIn: must be 1 or more")
-	}
-	return nil, invalid("resource: no agent of this host asks for %.200q", p.Resource)
-}
-
 // resolveSessionConfig gives the schema and the answers so far, with defaults.
 func (c *conn) resolveSessionConfig(_ context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {

@@ -17,7 +17,7 @@ type agentInfo struct {
 	DisplayName        string            `json:"displayName"`
 	Description        string            `json:"description"`
 	Models             []modelInfo       `json:"models"`
-	ProtectedResources []struct{}        `json:"protectedResources"` // present and empty: nothing to sign in to
+	ProtectedResources []lendable        `json:"protectedResources"`
 	Customizations     []customization   `json:"customizations,omitempty"`
 	Capabilities       agentCapabilities `json:"capabilities"`
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/transports/fanout"
@@ -23,6 +24,9 @@ type Deps struct {
 	Log         *slog.Logger
 	// Book is what was logged, by all parts of the gateway.
 	Book *logs.Book
+	// Forge is where pull requests are; nil is GitHub, with a token from the
+	// environment.
+	Forge *forge.Client
 	// Home is the gateway's directory, mode 0700.
 	Home string
 	// Version is the gateway's, Instance the id of this process.

@@ -1,5 +1,3 @@
-// Package forge is about the places where repositories are shared. It knows no
-// protocol, no session and no git program.
 package forge
 
 import (

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type command struct {
 	write bool // it changes something: it may take locks and longer
 	most  int  // bytes of output
 	cut   bool // output beyond most is left, instead of an error
+	// patterns: git's own paths in it are patterns. It has none from outside.
+	patterns bool
 }
 
 // failure is how a command failed, with what it said.
@@ -56,6 +59,9 @@ func (g *Git) run(ctx context.Context, c command) ([]byte, error) {
 		within = writeWithin
 	} else {
 		env = append(env[:len(env):len(env)], "GIT_OPTIONAL_LOCKS=0")
+	}
+	if c.patterns {
+		env = append(env[:len(env):len(env)], "GIT_LITERAL_PATHSPECS=0")
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -161,10 +167,13 @@ func inputFile(input []byte) (*os.File, error) {
 	return f, err
 }
 
-// wording is what git said, short enough for a person.
+// credentials are what a URL may have before the name of its host.
+var credentials = regexp.MustCompile(`(://)[^/\s@'"]*@`)
+
+// wording is what git said, short enough for a person, and without secrets.
 func wording(b []byte) string {
 	b = bytes.TrimSpace(b)
 	b = bytes.ToValidUTF8(b[:min(len(b), maxWords)], []byte("?"))
-	s := strings.TrimPrefix(string(b), "fatal: ")
+	s := strings.TrimPrefix(credentials.ReplaceAllString(string(b), "$1"), "fatal: ")
 	return strings.TrimPrefix(s, "error: ")
 }
