@@ -180,7 +180,7 @@ func lifecycleShape(r *automation.Run) runLifecycle {
 	l := runLifecycle{Status: string(r.Status), CreatedAt: stamp(r.CreatedAt), StartedAt: stampOrNone(r.StartedAt), CompletedAt: stampOrNone(r.EndedAt)}
 	switch {
 	case r.Status == automation.Completed:
-		l.Usage = usage(r.Usage)
+		l.Usage = usage(r.Usage, event.ContextReported{})
 	case r.Status == automation.Failed && r.Error != nil:
 		l.Error = &errorInfo{r.Error.Code, r.Error.Message}
 	}

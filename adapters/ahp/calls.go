@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (r *renderer) approvalOpen(p *event.Part) bool {
 
 // base makes what all states of a call share.
 func (r *renderer) base(t *event.Tool) toolCall {
-	c := toolCall{ToolCallID: t.Call, ToolName: t.Name, DisplayName: displayName(t.Name), Meta: metaOf(t)}
+	c := toolCall{ToolCallID: t.Call, ToolName: t.Name, DisplayName: displayName(t.Name), Meta: r.meta(t)}
 	switch {
 	case t.Client.Client != "":
 		c.Contributor = &contributor{Kind: "client", ClientID: clientName(t.Client)}
@@ -302,21 +303,51 @@ func pastTense(t *event.Tool) string {
 	return "Failed: " + title(t)
 }
 
+// searchTools are the names, in lower case, of tools that look for something.
+var searchTools = []string{"grep", "glob", "ls", "list", "find", "search", "toolsearch", "websearch", "web_search", "codebase_search"}
+
 // metaOf tells editors how to draw a call.
 func metaOf(t *event.Tool) map[string]string {
-	kind := ""
 	switch {
 	case t.Tag == event.TagDelegate || !t.Child.IsNil():
-		kind = "subagent"
-	case t.Tag == event.TagExec:
-		kind = "terminal"
-	case t.Tag == event.TagRead:
-		kind = "read"
-	}
-	if kind == "" {
+		m := map[string]string{"toolKind": "subagent"}
+		var in map[string]json.RawMessage
+		_ = json.Unmarshal(t.Input, &in) // there is none yet, or it says nothing
+		for key, names := range subagentKeys {
+			for _, name := range names {
+				var text string
+				if json.Unmarshal(in[name], &text) == nil && text != "" && m[key] == "" {
+					m[key] = text
+				}
+			}
+		}
+		return m
+	case t.Server != "" || t.Client.Client != "":
 		return nil
+	case t.Tag == event.TagExec:
+		return map[string]string{"toolKind": "terminal"}
+	case slices.Contains(searchTools, strings.ToLower(t.Name)):
+		return map[string]string{"toolKind": "search"}
+	case t.Tag == event.TagRead:
+		return map[string]string{"toolKind": "read"}
 	}
-	return map[string]string{"toolKind": kind}
+	return nil
+}
+
+// subagentKeys are what editors show of a subagent, by the names that agents have
+// for it in the input of the call.
+var subagentKeys = map[string][]string{
+	"subagentDescription": {"description"},
+	"subagentAgentName":   {"subagent_type", "agent", "name"},
+}
+
+// meta is metaOf with the chat of the call's subagent.
+func (r *renderer) meta(t *event.Tool) map[string]string {
+	m := metaOf(t)
+	if !t.Child.IsNil() {
+		m["subagentChatUri"] = r.chatURI(t.Child)
+	}
+	return m
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -44,6 +44,8 @@ func (a *action) startTurn(ctx context.Context) error {
 		// Not unchanged: to hear it again would empty the turn for its sender.
 		return refusal("that turn was started already")
 	}
+	st, _ := a.current()
+	in.settings.Effort = a.conn.front.effortOf(&st.Info, in.settings)
 	prompt := in.prompt(a.place.chat, a.conn.actor())
 	prompt.TurnAlias, prompt.Busy = p.TurnID, host.BusyRefuse
 	prompt.Rich = encode(richMessage{Message: in.raw, StartedAt: p.StartedAt})
@@ -51,6 +53,10 @@ func (a *action) startTurn(ctx context.Context) error {
 		_, err := a.live.session().Prompt(ctx, prompt)
 		if errors.Is(err, host.ErrBusy) {
 			return refusal("a turn is running: queue the message, or cancel the turn first")
+		}
+		if err == nil && in.settings.Effort != "" && in.settings.Effort != st.Info.Settings.Effort {
+			// It counts for the turns after this one too.
+			return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Settings: &event.Settings{Effort: in.settings.Effort}})
 		}
 		return err
 	})

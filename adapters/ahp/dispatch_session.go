@@ -168,12 +168,16 @@ func (a *action) configure(ctx context.Context) error {
 		return err
 	}
 	st, _ := a.current()
+	schema := a.conn.front.schemaOf(st.Info.Backend)
 	for key := range configValues(st.Info.Settings) {
+		if _, declared := schema.Properties[key]; !declared {
+			continue
+		}
 		if _, named := p.Config[key]; p.Replace && !named {
 			return refusal("a replacement must name the setting " + key)
 		}
 	}
-	settings, err := settingsFrom(st.Info.Settings, p.Config, a.conn.front.schemaOf(st.Info.Backend), true)
+	settings, err := settingsFrom(st.Info.Settings, p.Config, schema, true)
 	if err != nil {
 		return err
 	}

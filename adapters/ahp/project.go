@@ -126,20 +126,20 @@ func (l *live) after(e *event.Event) {
 	case *event.ToolRunning:
 		l.toolRunning(e, b)
 	case *event.ToolLinked:
-		l.showCall(e, b.Part, time.Now())
+		l.linked(e, b)
 	case *event.ToolEnded:
 		l.toolEnded(e, b)
 		l.front.changesets.touched(l.id)
 		if l.followed != "" {
 			l.front.facts.want(l.followed, false)
 		}
-	case *event.UsageReported:
+	case *event.UsageReported, *event.ContextReported:
 		if c := l.st.Chat(e.Chat); c != nil && c.Active != nil && c.Active.ID == e.Turn {
 			l.say(e.Chat, nil, func(*renderer) any {
 				return struct {
 					turnAction
 					Usage *usageShape `json:"usage"`
-				}{turnAction{"chat/usage", turnID(c.Active)}, usage(c.Active.Usage)}
+				}{turnAction{"chat/usage", turnID(c.Active)}, usage(c.Active.Usage, c.Active.Context)}
 			})
 		}
 	case *event.InteractionOpened:
@@ -322,6 +322,9 @@ func (l *live) toolRunning(e *event.Event, b *event.ToolRunning) {
 			a.EditedToolInput = input(b.Input)
 		}
 		l.say(e.Chat, l.take("confirm:"+p.ID.String()), func(*renderer) any { return a })
+		if b.Input != nil && metaOf(p.Tool)["toolKind"] == "subagent" { // which are made of the input
+			l.show(e.Chat, t, p, e.At)
+		}
 	}
 }
 
@@ -361,13 +364,17 @@ func (l *live) toolEnded(e *event.Event, b *event.ToolEnded) {
 	})
 }
 
-// showCall says anew what a running call wrote.
-func (l *live) showCall(e *event.Event, part id.ID, now time.Time) {
-	_, t, p := l.part(e, part)
+// linked tells of the chat of a call's subagent.
+func (l *live) linked(e *event.Event, b *event.ToolLinked) {
+	_, t, p := l.part(e, b.Part)
 	if p == nil || p.Tool == nil {
 		return
 	}
-	l.show(e.Chat, t, p, now)
+	if v := l.view(p); v.phase == phasePending {
+		l.ready(e, t, p, v, "")
+		return
+	}
+	l.show(e.Chat, t, p, time.Now())
 }
 
 func (l *live) show(chat id.ID, t *state.Turn, p *event.Part, now time.Time) {
@@ -377,7 +384,7 @@ func (l *live) show(chat id.ID, t *state.Turn, p *event.Part, now time.Time) {
 	}
 	v.shown, v.shownAt = p.Tool.Output.Len(), now
 	l.say(chat, nil, func(r *renderer) any {
-		return callContent{"chat/toolCallContentChanged", turnID(t), p.Tool.Call, r.content(p.Tool, v.shown), metaOf(p.Tool)}
+		return callContent{"chat/toolCallContentChanged", turnID(t), p.Tool.Call, r.content(p.Tool, v.shown), r.meta(p.Tool)}
 	})
 }
 

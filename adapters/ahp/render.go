@@ -93,20 +93,27 @@ func startedAt(m *event.Message, at time.Time) string {
 
 func milliseconds(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 
-func usage(u event.Usage) *usageShape {
-	if u == (event.Usage{}) {
+func usage(u event.Usage, context event.ContextReported) *usageShape {
+	if u == (event.Usage{}) && context == (event.ContextReported{}) {
 		return nil
 	}
 	s := &usageShape{InputTokens: u.Input, OutputTokens: u.Output, Model: u.Model, CacheReadTokens: u.CacheRead}
 	more := map[string]any{}
 	if u.CacheWrite != 0 {
-		more["polyhost.cacheWriteTokens"] = u.CacheWrite
+		more["ahpd.cacheWriteTokens"] = u.CacheWrite
 	}
 	if u.Reasoning != 0 {
-		more["polyhost.reasoningTokens"] = u.Reasoning
+		more["ahpd.reasoningTokens"] = u.Reasoning
 	}
 	if u.CostUSD != 0 {
-		more["polyhost.cost"] = map[string]any{"amount": u.CostUSD, "currency": "USD"}
+		more["ahpd.cost"] = map[string]any{"amount": u.CostUSD, "currency": "USD"}
+	}
+	if context != (event.ContextReported{}) {
+		full := map[string]any{"used": context.Used}
+		if context.Window != 0 {
+			full["size"] = context.Window
+		}
+		more["ahpd.context"] = full
 	}
 	if len(more) > 0 {
 		s.Meta = more
@@ -134,7 +141,7 @@ func (r *renderer) chatURI(chat id.ID) string {
 func (r *renderer) finished(chat id.ID, t *state.Turn) turnShape {
 	ms := milliseconds(t.Duration)
 	s := turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt), Duration: &ms,
-		Message: message(&t.Message), ResponseParts: r.parts(chat, t, false), Usage: usage(t.Usage), State: "complete"}
+		Message: message(&t.Message), ResponseParts: r.parts(chat, t, false), Usage: usage(t.Usage, t.Context), State: "complete"}
 	switch t.Status {
 	case event.TurnCancelled:
 		s.State = "cancelled"
@@ -148,7 +155,7 @@ func (r *renderer) finished(chat id.ID, t *state.Turn) turnShape {
 // running makes the active turn.
 func (r *renderer) running(chat id.ID, t *state.Turn) *turnShape {
 	return &turnShape{ID: turnID(t), StartedAt: startedAt(&t.Message, t.StartedAt),
-		Message: message(&t.Message), ResponseParts: r.parts(chat, t, true), Usage: usage(t.Usage)}
+		Message: message(&t.Message), ResponseParts: r.parts(chat, t, true), Usage: usage(t.Usage, t.Context)}
 }
 
 func failure(e *event.Error) errorPart {

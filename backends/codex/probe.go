@@ -130,6 +130,8 @@ func models(ctx context.Context, l *link, info *agent.Info) error {
 			info.Models = append(info.Models, agent.Model{ID: m.Model, Name: m.Name, Provider: own.Provider,
 				Reasoning: len(m.Efforts) > 0, Images: slices.Contains(m.Modalities, "image")})
 			for _, e := range m.Efforts {
+				row := &info.Models[len(info.Models)-1]
+				row.Efforts = append(row.Efforts, e.Effort)
 				if !slices.Contains(info.Efforts, e.Effort) {
 					info.Efforts = append(info.Efforts, e.Effort)
 				}

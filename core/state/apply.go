@@ -309,6 +309,9 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 		c.Plan = b.Items
 	case *event.ContextReported:
 		c.Context = *b
+		if t := s.active(c, e.Turn); t != nil {
+			t.Context = *b
+		}
 	case *event.TurnStarted:
 		s.startTurn(c, e, b)
 	default:

@@ -83,7 +83,9 @@ type Turn struct {
 	Usage     event.Usage      `json:"usage,omitzero"`
 	// Point is where the agent can go back to, see event.TurnEnded.
 	Point *event.Point `json:"point,omitempty"`
-	edit  uint64
+	// Context is how full the agent's context was when it last said so.
+	Context event.ContextReported `json:"context,omitzero"`
+	edit    uint64
 	// owned are the edits of Parts, by index.
 	owned []uint64
 }
