@@ -222,7 +222,7 @@ func TestHostileMessages(t *testing.T) {
 		{chat, "not running", object{"type": "chat/toolCallConfirmed", "turnId": "t", "toolCallId": "c", "approved": true}},
 		{chat, "request", object{"type": "chat/inputCompleted", "requestId": "r", "response": "accept"}},
 		{chat, "kind", object{"type": "chat/pendingMessageSet", "kind": "other", "id": "x", "message": object{"text": "x", "origin": object{"kind": "user"}}}},
-		{chat, "forget", object{"type": "chat/truncated"}},
+		{chat, "name the last turn that stays", object{"type": "chat/truncated"}},
 		{sess, "blank", object{"type": "session/titleChanged", "title": "  "}},
 		{sess, "no setting", object{"type": "session/configChanged", "config": object{"colour": "red"}}},
 		{sess, "must name", object{"type": "session/configChanged", "config": object{}, "replace": true}},
