@@ -38,6 +38,8 @@ type Front struct {
 	files     *files.Files
 	watches   *watchService
 	telemetry *telemetry
+	bundles   *bundles
+	shutdown  func() // or nil
 	// services serve the other channels.
 	services    []service
 	terminals   *terminals
@@ -124,7 +126,7 @@ func New(d shared.Deps) (shared.Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
-	f.telemetry = newTelemetry(f, source)
+	f.telemetry, f.bundles, f.shutdown = newTelemetry(f, source), &bundles{book: d.Book}, d.Shutdown
 	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets, f.telemetry}
 	f.customs = newCustomizations(f)
 	d.Automations.Watch(f.automations.changed)
@@ -191,6 +193,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.watches.close()
 	f.telemetry.close()
 	f.forge.Close()
+	f.bundles.close()
 	return err
 }
 

@@ -54,8 +54,10 @@ type gateway struct {
 	store store.Store
 	book  logs.Book
 	forge *forge.Client // nil is one that is not there
-	stop  func()
-	early func() // runs when clients are served and the front does not run yet
+	// shutdown is what a client that asks the gateway to stop gets.
+	shutdown func()
+	stop     func()
+	early    func() // runs when clients are served and the front does not run yet
 }
 
 func newGateway(t testing.TB, change ...func(*host.Options)) *gateway {
@@ -90,7 +92,7 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if g.forge == nil {
 		g.forge = forge.New("http://127.0.0.1:1", func() string { return "" })
 	}
-	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test"})
+	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test", Shutdown: g.shutdown})
 	if err != nil {
 		g.t.Fatal(err)
 	}

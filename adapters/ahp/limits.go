@@ -180,6 +180,21 @@ const (
 	// are gathered from, the newest.
 	maxChangesetTurns = 1000
 
+	// maxDiagnosedURL is the longest address that is looked up and fetched for
+	// the window's diagnostics, and maxDiagnosedBody how much of the answer is
+	// told, in bytes; lookUpWithin and diagnoseWithin bound the time.
+	maxDiagnosedURL  = 2048
+	maxDiagnosedBody = 64 << 10
+	lookUpWithin     = 5 * time.Second
+	diagnoseWithin   = 20 * time.Second
+	// maxBundles is how many collections of logs lie on the disk, bundleFor how
+	// long each, bundlePiece how much of one is read at once, and maxRecord how
+	// much of an agent's record goes into it, the end, in bytes.
+	maxBundles  = 8
+	bundleFor   = 10 * time.Minute
+	bundlePiece = 1 << 20
+	maxRecord   = 64 << 20
+
 	// telemetryUnwatched is how long telemetry that nobody hears is made.
 	telemetryUnwatched = 30 * time.Second
 

@@ -48,6 +48,14 @@ func init() {
 		"resolveSessionConfig":     {run: (*conn).resolveSessionConfig, channel: rootURI},
 		"sessionConfigCompletions": {run: (*conn).sessionConfigCompletions, channel: rootURI},
 
+		"shutdown":                            {run: (*conn).shutdown},
+		"getNetworkDiagnosticsInfo":           {run: (*conn).networkInfo},
+		"getManagedSettingsDiagnostics":       {run: (*conn).managedSettings},
+		"diagnosticsFetch":                    {run: (*conn).diagnose},
+		"vscode/getAgentHostSessionStateFile": {run: (*conn).stateFile},
+		"vscode/collectAgentHostDebugLogs":    {run: (*conn).collectLogs},
+		"vscode/readAgentHostDebugLogsChunk":  {run: (*conn).readLogs},
+
 		"moveChat":                         {},
 		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
 		"invokeChangesetOperation":         {run: (*conn).invoke},
@@ -125,8 +133,9 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		TerminalCommandPrefix       string                 `json:"terminalCommandPrefix"`
 		Telemetry                   telemetryOffer         `json:"telemetry"`
 		Automations                 automationCapabilities `json:"automations"`
+		Meta                        windowOffer            `json:"_meta"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, telemetryOffered, automationsOffered()}, nil
+		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true}}, nil
 }
 
 func (f *Front) defaultDirectory() string {

@@ -73,6 +73,9 @@ func (c *conn) lane(r *jsonrpc.Request) string {
 	if c.who() != nil && r.Method == "invokeChangesetOperation" {
 		return "operations" // hooks and the forge take their time
 	}
+	if aside[r.Method] && c.who() != nil {
+		return "window"
+	}
 	if c.who() == nil || !strings.HasPrefix(r.Method, "resource") && r.Method != "createResourceWatch" {
 		return all
 	}

@@ -90,6 +90,7 @@ func (b *Backend) History(ctx context.Context, q agent.HistoryQuery) (agent.Hist
 		return page, err
 	}
 	defer f.Close()
+	page.File = f.Name()
 	var at int64
 	if q.After != "" {
 		if at, err = strconv.ParseInt(q.After, 10, 64); err != nil || at < 0 {

@@ -3,6 +3,8 @@ package contract
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -112,6 +114,11 @@ func (s suite) history(t *testing.T) {
 	whole, err := c.History(ctx, agent.HistoryQuery{ID: p.ID, Dir: dir})
 	if err != nil || len(whole.Turns) < 3 {
 		t.Fatalf("%d turns, %v", len(whole.Turns), err)
+	}
+	if f := whole.File; f != "" {
+		if info, err := os.Stat(f); err != nil || !filepath.IsAbs(f) || !info.Mode().IsRegular() {
+			t.Errorf("the conversation is said to be in %q: %v", f, err)
+		}
 	}
 	for i, turn := range whole.Turns {
 		end := agent.Frame{}

@@ -223,7 +223,8 @@ func (b *Backend) History(_ context.Context, q agent.HistoryQuery) (agent.Histor
 		return page, err
 	}
 	page.Turns, page.Next = all[from:to], next
-	return page, nil
+	page.File, err = b.keptPath(q.ID)
+	return page, err
 }
 
 // cut is a page of n things: it begins at the number that after is.

@@ -216,7 +216,7 @@ func (b *Backend) History(ctx context.Context, q agent.HistoryQuery) (agent.Hist
 		return agent.HistoryPage{}, err
 	}
 	turns := past(all[i].id, branch)
-	page := agent.HistoryPage{}
+	page := agent.HistoryPage{File: all[i].path}
 	turns = turns[min(skip, len(turns)):]
 	if len(turns) > limit {
 		turns, page.Next = turns[:limit], strconv.Itoa(skip+limit)

@@ -96,9 +96,19 @@ type Info struct {
 	Tools     []ToolInfo `json:"tools,omitempty"`
 	// Folders are where people put more of these, in a working directory.
 	Folders Folders `json:"folders,omitzero"`
+	// Resources are what clients may lend the agent tokens for.
+	Resources []Resource `json:\"resources,omitempty\"`
 	// Problems are what stands in the way of a turn though the agent is
 	// there: a missing sign-in, a version that is not known.
 	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Resource is something that the agent needs a token for, if it has none of its
+// own.
+type Resource struct {
+	// ID names it: its address.
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // The codes of a Problem.

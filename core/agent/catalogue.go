@@ -57,6 +57,9 @@ type HistoryQuery struct {
 type HistoryPage struct {
 	Turns []PastTurn `json:"turns"`
 	Next  string     `json:"next,omitempty"`
+	// File is the absolute path of the file that the agent keeps the conversation
+	// in; "" if it is not one file of this machine.
+	File string `json:"file,omitempty"`
 }
 
 // PastTurn is a turn that is over.

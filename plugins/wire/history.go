@@ -15,7 +15,7 @@ func EncodeHistory(p agent.HistoryPage) ([]byte, error) {
 	if err != nil || len(b) <= MaxPage {
 		return b, err
 	}
-	small := agent.HistoryPage{Next: p.Next, Turns: make([]agent.PastTurn, len(p.Turns))}
+	small := agent.HistoryPage{Next: p.Next, File: p.File, Turns: make([]agent.PastTurn, len(p.Turns))}
 	for i, t := range p.Turns {
 		t.Prompt = short(t.Prompt)
 		t.Attachments = nil
