@@ -124,7 +124,7 @@ func (h *history) step() {
 	need, _ := session["inputNeeded"].([]any)
 	actions := []string{"title", "read", "draft", "mode", "tools", "queue", "side"}
 	if len(h.sides) > 0 {
-		actions = append(actions, "dispose", "dispose default")
+		actions = append(actions, "dispose", "dispose default", "move")
 	}
 	if turns, _ := chat["turns"].([]any); len(turns) > 0 {
 		actions = append(actions, "fork", "truncate")
@@ -208,6 +208,17 @@ func (h *history) fork(p *peer, chat string) {
 	}
 }
 
+// move puts one of the further chats into another place, unless a turn runs in
+// it.
+func (h *history) move(p *peer) {
+	destination := object{"kind": "session", "session": h.uri}
+	if rapid.Bool().Draw(h.rt, "behind one") {
+		chats := p.state(h.uri)["chats"].([]any)
+		destination["after"] = rapid.SampledFrom(chats).Draw(h.rt, "after").(object)["resource"]
+	}
+	p.request("moveChat", object{"channel": rapid.SampledFrom(h.sides).Draw(h.rt, "which"), "destination": destination})
+}
+
 // disposeDefault ends the default chat: its name is that of one of the further
 // chats then.
 func (h *history) disposeDefault(p *peer) {
@@ -251,6 +262,9 @@ func (h *history) act(p *peer, chat, what string, active object, need []any) flo
 		return 0
 	case "truncate":
 		return p.dispatch(chat, object{"type": "chat/truncated", "turnId": h.turnOf(p, chat)})
+	case "move":
+		h.move(p)
+		return 0
 	case "dispose":
 		h.dispose(p)
 		return 0

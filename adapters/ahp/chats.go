@@ -183,7 +183,7 @@ func (a *action) truncate(ctx context.Context) error {
 		return err
 	case c.Active != nil:
 		return host.ErrBusy
-	case t.Number == c.Count-1 && t.Status == event.TurnFailed && c.Rest == nil:
+	case t.Number == c.Count-1 && c.Failed():
 		return refusal("no turn follows that one") // to say it again would take its error from the chat's status
 	}
 	return a.expect("truncate:"+a.chatKey(), func() error {
@@ -238,6 +238,7 @@ func loaded(r *renderer, chat id.ID, turns []*state.Turn) any {
 // is the next one's from now on: that chat goes under its old name and comes
 // back under the new one.
 func (l *live) chatRemoved(e *event.Event, b *event.ChatRemoved) {
+	v := l.chats[e.Chat]
 	delete(l.chats, e.Chat)
 	was := l.st.Default
 	if !b.Default.IsNil() {
@@ -246,6 +247,9 @@ func (l *live) chatRemoved(e *event.Event, b *event.ChatRemoved) {
 	l.say(id.Nil, nil, func(r *renderer) any {
 		return map[string]any{"type": "session/chatRemoved", "chat": r.speller.chat(e.Chat, was, l.removedAliases)}
 	})
+	if h := l.front.handovers.of(e.Chat); h != nil && !b.To.IsNil() {
+		l.handOver(h, e.Chat, v)
+	}
 	for uri, s := range l.open {
 		if s.chat == e.Chat {
 			l.front.journal.close(s.ch)
@@ -259,7 +263,7 @@ func (l *live) chatRemoved(e *event.Event, b *event.ChatRemoved) {
 	l.say(id.Nil, nil, func(r *renderer) any {
 		return map[string]any{"type": "session/chatRemoved", "chat": r.speller.chat(next.ID, id.Nil, next.Aliases)}
 	})
-	v := l.chatView(next.ID)
+	v = l.chatView(next.ID)
 	moved := v.head.Movable
 	v.head = l.plain().head(next, v.read)
 	if moved {

@@ -191,3 +191,132 @@ func TestTheDefaultNameIsASuccessorsWhenItsChatIsDisposed(t *testing.T) {
 	p.agree(g, sess, chat, side)
 	p.fails(-32602, "disposeChat", object{"channel": chat})
 }
+
+// places are the names of a session's chats, in order.
+func (p *peer) places(session string) (out []any) {
+	for _, c := range p.state(session)["chats"].([]any) {
+		out = append(out, c.(object)["resource"])
+	}
+	return out
+}
+
+func TestChatsMoveInsideTheirSession(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("one")
+	main := p.session(g, sess)
+	a, b := "ahp-chat:/a", "ahp-chat:/b"
+	p.call("createChat", object{"channel": sess, "chat": a})
+	p.call("createChat", object{"channel": sess, "chat": b})
+	to := func(after any) object { return object{"kind": "session", "session": sess, "after": after} }
+	first := object{"kind": "session", "session": sess}
+	if r := p.call("moveChat", object{"channel": b, "destination": first}); r["session"] != sess {
+		t.Errorf("the answer is %v", r)
+	}
+	if got := fmt.Sprint(p.places(sess)); got != fmt.Sprint([]any{b, main, a}) {
+		t.Errorf("the order is %v", got)
+	}
+	p.call("moveChat", object{"channel": b, "destination": to(main)})
+	if got := fmt.Sprint(p.places(sess)); got != fmt.Sprint([]any{main, b, a}) {
+		t.Errorf("the order is %v", got)
+	}
+	p.dispatch(a, started("t1", "ask Which? | red"))
+	p.until(sess, "the question", func(s object) bool { return s["inputNeeded"] != nil })
+	for what, params := range map[string]object{
+		"the default chat": {"channel": main, "destination": first}, "a running one": {"channel": a, "destination": first},
+		"behind itself": {"channel": b, "destination": to(b)}, "behind none": {"channel": b, "destination": to("ahp-chat:/no")},
+		"to no session": {"channel": b, "destination": object{"kind": "session", "session": "demo:/no"}},
+		"nowhere":       {"channel": b, "destination": object{"kind": "up"}}, "without a place": {"channel": b},
+	} {
+		if e := p.fails(-32602, "moveChat", params); e["message"] == "" {
+			t.Errorf("%s: refused without a word", what)
+		}
+	}
+	p.fails(codeNotFound, "moveChat", object{"channel": "ahp-chat:/no", "destination": first})
+	p.agree(g, sess)
+	g.stop()
+	g.start()
+	q := g.connect("later")
+	q.subscribe(sess)
+	if got := fmt.Sprint(q.places(sess)); got != fmt.Sprint([]any{main, b, a}) {
+		t.Errorf("after a restart the order is %v", got)
+	}
+}
+
+func TestAChatMovesToAnotherSessionWithWhoWatchesIt(t *testing.T) {
+	t.Parallel()
+	change, heard := remembers(t)
+	g := newGateway(t, change)
+	p, q := g.connect("one"), g.connect("two")
+	main := p.session(g, sess)
+	other := "demo:/other"
+	p.session(g, other)
+	p.says(main, "t1", "say main")
+	chat := "ahp-chat:/wanders"
+	p.call("createChat", object{"channel": sess, "chat": chat})
+	p.subscribe(chat)
+	q.subscribe(chat)
+	p.says(chat, "t2", "fail one")
+	p.says(chat, "t3", "spawn helper say below")
+	worker := p.places(sess)[2].(string)
+	p.subscribe(worker)
+	from := p.mark()
+	if r := p.call("moveChat", object{"channel": chat, "destination": object{"kind": "session", "session": other}}); r["session"] != other {
+		t.Errorf("the answer is %v", r)
+	}
+	_, removed := p.action(from, sess, "session/chatRemoved")
+	_, added := p.action(from, other, "session/chatAdded")
+	if _, ordered := p.action(from, other, "session/chatsReordered"); removed > added || added > ordered {
+		t.Errorf("it was told as removed, added, ordered at %d, %d, %d", removed, added, ordered)
+	}
+	if got := fmt.Sprint(p.places(sess)); got != fmt.Sprint([]any{main}) {
+		t.Errorf("left are %v", got)
+	}
+	if got := p.places(other); len(got) != 3 || got[0] != chat || got[2] != worker {
+		t.Errorf("the other session has %v", got)
+	}
+	p.agree(g, sess, other, chat, worker)
+	q.says(chat, "t4", "say two")
+	p.idle(chat, "t4")
+	if got := heard("say two"); len(got) != 3 {
+		t.Errorf("its agent remembers %q", got)
+	}
+	for _, p := range []*peer{p, q} {
+		p.agree(g, chat)
+	}
+	p.agree(g, sess, other)
+}
+
+func TestAChatMovesToASessionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	change, heard := remembers(t)
+	g := newGateway(t, change)
+	p := g.connect("one")
+	main := p.session(g, sess)
+	p.says(main, "t1", "say main")
+	chat := "ahp-chat:/alone"
+	p.call("createChat", object{"channel": sess, "chat": chat})
+	p.subscribe(chat)
+	p.says(chat, "t2", "say one")
+	to := p.call("moveChat", object{"channel": chat, "destination": object{"kind": "newSession"}})["session"].(string)
+	if !strings.HasPrefix(to, "demo:/demo-") {
+		t.Errorf("the new session is %s", to)
+	}
+	s := p.subscribe(to)["state"].(object)
+	if s["defaultChat"] != chat || len(s["chats"].([]any)) != 1 || s["chats"].([]any)[0].(object)["movable"] != false {
+		t.Errorf("it is %s", show(s))
+	}
+	p.wait(0, "its row", func(f object) bool { return p.rows[to] != nil })
+	p.agree(g, sess, to, chat)
+	p.says(chat, "t3", "say two")
+	if got := heard("say two"); fmt.Sprint(got) != "[say one say two]" {
+		t.Errorf("its agent remembers %q", got)
+	}
+	p.agree(g, sess, to, chat)
+	g.stop()
+	g.start(change)
+	later := g.connect("later")
+	if got := texts(later.subscribe(chat)["state"].(object)); fmt.Sprint(got) != "[say one say two]" {
+		t.Errorf("after a restart it shows %v", got)
+	}
+}

@@ -50,6 +50,7 @@ type Front struct {
 	facts       *facts
 	customs     *customizations
 	forge       *forge.Client
+	handovers   handovers
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 

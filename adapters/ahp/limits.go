@@ -71,6 +71,9 @@ const (
 	maxResourceURI = 16 << 10
 	// maxSelection is the longest passage that a side chat is opened on, in bytes.
 	maxSelection = 64 << 10
+	// handoverWithin is how long a session waits with telling of a chat that came
+	// for the other one to tell that it went.
+	handoverWithin = 10 * time.Second
 	// maxWatches is how many resource watches one client may have.
 	maxWatches = 128
 	// maxWatchText is how much a client may say at once of a watch, in bytes:

@@ -56,7 +56,7 @@ func init() {
 		"vscode/collectAgentHostDebugLogs":    {run: (*conn).collectLogs},
 		"vscode/readAgentHostDebugLogsChunk":  {run: (*conn).readLogs},
 
-		"moveChat":                         {},
+		"moveChat":                         {run: (*conn).moveChat},
 		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
 		"invokeChangesetOperation":         {run: (*conn).invoke},
 		"resourceRead":                     {run: (*conn).readResource, channel: rootURI},

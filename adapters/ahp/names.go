@@ -55,6 +55,10 @@ func sessionURI(info *event.SessionInfo) string {
 	return info.ID.AHP(info.Backend)
 }
 
+// keptName is the key of a chat's name that it has as a default chat too: it had
+// it in another session.
+const keptName = front + ".kept"
+
 // speller writes the names of a session's channels, all derived from one
 // spelling of the session's own name.
 type speller struct{ session string }
@@ -63,6 +67,8 @@ type speller struct{ session string }
 // default chat's role is part of its name.
 func (s speller) chat(chat, dflt id.ID, aliases map[string]string) string {
 	switch {
+	case chat == dflt && aliases[keptName] != "":
+		return aliases[keptName]
 	case chat == dflt:
 		return chatScheme + "://" + defaultRole + "/" + base64.RawURLEncoding.EncodeToString([]byte(s.session))
 	case aliases[front] != "":

@@ -121,7 +121,10 @@ func (l *live) afterSession(e *event.Event) {
 		l.sessionUpdated(b)
 	case *event.ChatAdded:
 		if c := l.st.Chat(b.Info.ID); c != nil {
+			h := l.front.handovers.of(c.ID)
+			h.await(l.front.ctx)
 			l.meet(c)
+			l.adopt(h, c)
 			l.say(id.Nil, nil, func(r *renderer) any {
 				return map[string]any{"type": "session/chatAdded", "summary": r.head(c, l.chats[c.ID].read).summary()}
 			})

@@ -314,7 +314,7 @@ func none(m map[string]json.RawMessage) map[string]json.RawMessage {
 // activityOf are the activity bits of a chat.
 func (r *renderer) activityOf(c *state.Chat) uint32 {
 	if c.Active == nil {
-		if n := len(c.Turns); n > 0 && c.Rest == nil && c.Turns[n-1].Status == event.TurnFailed {
+		if c.Failed() {
 			return reduce.Failed
 		}
 		return reduce.Idle

@@ -70,6 +70,9 @@ type SessionInfo struct {
 type SessionCreated struct {
 	Info    SessionInfo `json:"info"`
 	Default id.ID       `json:"default"`
+	// Chat is the default chat where it comes from another session; nil for a
+	// new one.
+	Chat *ChatAdded `json:"chat,omitempty"`
 }
 
 // SessionUpdated changes the fields that are present.
@@ -170,8 +173,19 @@ type ChatAdded struct {
 	// Turns is how many finished turns it begins with: copies that are stored
 	// beside the log, which does not have their events.
 	Turns int `json:"turns,omitempty"`
-	// From is the session that it was moved from.
-	From id.ID `json:"from,omitzero"`
+	// From is the session that it was moved from, Last what is shown of its last
+	// turn.
+	From  id.ID     `json:"from,omitzero"`
+	Last  *LastTurn `json:"last,omitempty"`
+	Usage Usage     `json:"usage,omitzero"`
+}
+
+// LastTurn is the last turn of a chat that came with turns, in short.
+type LastTurn struct {
+	Message   Message       `json:"message"`
+	StartedAt time.Time     `json:"started_at"`
+	Duration  time.Duration `json:"duration,omitempty"`
+	Status    TurnStatus    `json:"status,omitempty"`
 }
 
 // ChatUpdated changes the fields that are present, of Event.Chat.

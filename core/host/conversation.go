@@ -135,6 +135,8 @@ type run struct {
 	conv *conversation
 	// before is the conversation that was let go; its process may still end.
 	before *conversation
+	// moving: the chat is on its way to another session.
+	moving bool
 	// since is when the last turn ended, background whether the agent works
 	// on without one.
 	since      time.Time

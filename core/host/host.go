@@ -80,6 +80,7 @@ type Host struct {
 
 	mu      sync.RWMutex
 	index   map[id.ID]*Summary
+	moving  sync.Mutex         // one chat at a time changes its session
 	chats   map[id.ID]id.ID    // chat -> session, for all but default chats' sessions
 	aliases map[string]aliased // front + "\x00" + alias
 	keys    map[string]id.ID   // idempotency keys of creations
@@ -158,6 +159,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	if err := h.recoverRunning(ctx); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if err := h.finishMoves(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	h.wg.Go(h.watchPast)

@@ -33,6 +33,7 @@ func turnKey(s, c id.ID, n int) string { return fmt.Sprintf("%s%010d", turnPrefi
 const (
 	summaryPrefix = "summary/"
 	runningPrefix = "running/"
+	movePrefix    = "move/"
 	buriedPrefix  = "buried/"
 	allowlistKey  = "allowlist"
 	decisionsKey  = "decisions"

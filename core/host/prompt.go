@@ -135,6 +135,9 @@ func (s *Session) take(p Prompt, m event.Message) (Prompted, error) {
 	if r.parent != nil {
 		return Prompted{}, fmt.Errorf("%w: a subagent takes no messages", ErrUnsupported)
 	}
+	if r.moving {
+		return Prompted{}, fmt.Errorf("the chat is being moved: %w", ErrBusy)
+	}
 	if c.Active == nil && len(c.Queue) == 0 {
 		if m.Turn.IsNil() {
 			m.Turn = id.New()

@@ -133,10 +133,10 @@ func (s *Session) removeChat(chat id.ID, e *event.ChatRemoved) {
 	}
 	delete(s.chats, chat)
 	c := s.work.Chat(chat)
-	if e.To.IsNil() {
+	if e.To.IsNil() { // who moves it does the rest
 		s.bury(c.Conversation)
+		s.eraseTurns(chat, 0, c.Count)
 	}
-	s.eraseTurns(chat, 0, c.Count)
 	s.emit(chat, id.Nil, e)
 }
 

@@ -206,6 +206,10 @@ func (s *Session) emit(chat, turn id.ID, body event.Body) *event.Event {
 	switch b := body.(type) {
 	case *event.ChatAdded:
 		s.host.meetChat(s.id, b.Info.ID, b.Info.Aliases)
+	case *event.SessionCreated:
+		if b.Chat != nil {
+			s.host.meetChat(s.id, b.Default, b.Chat.Info.Aliases)
+		}
 	case *event.ChatRemoved:
 		s.host.partChat(s.id, chat, s.work.Chat(chat).Aliases)
 	}

@@ -85,7 +85,7 @@ func summarise(st *state.State, private bool) Summary {
 			cs.Status = AwaitingQuestion
 		case c.Active != nil:
 			cs.Status = Running
-		case last != nil && c.Rest == nil && last.Status == event.TurnFailed:
+		case c.Failed():
 			cs.Status = Failed
 		}
 		if c.ID == st.Default {

@@ -84,6 +84,10 @@ func (s *State) Apply(e *event.Event) error {
 	case *event.SessionCreated:
 		s.Info = b.Info
 		s.Default = b.Default
+		if b.Chat != nil {
+			s.Chats = append(s.Chats, newChat(b.Chat, e.At, s.edit))
+			break
+		}
 		s.Chats = append(s.Chats, &Chat{ChatInfo: event.ChatInfo{ID: b.Default, CreatedAt: b.Info.CreatedAt,
 			Origin: event.Origin{Kind: event.OriginUser}}, ModifiedAt: e.At, edit: s.edit})
 	case *event.SessionUpdated:
@@ -99,6 +103,7 @@ func (s *State) Apply(e *event.Event) error {
 		s.answer(e.Chat, e.Turn, b)
 	case *event.ChatAdded:
 		s.Chats = append(slices.Clone(s.Chats), newChat(b, e.At, s.edit))
+		s.Info.Provisional = s.Info.Provisional && b.Turns == 0
 	case *event.ChatsReordered:
 		s.reorderChats(b.Order)
 	case *event.ChatRemoved:

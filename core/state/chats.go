@@ -10,11 +10,26 @@ import (
 
 // newChat is a chat as its first event makes it.
 func newChat(b *event.ChatAdded, at time.Time, edit uint64) *Chat {
-	c := &Chat{ChatInfo: b.Info, ModifiedAt: at, Count: b.Turns, edit: edit}
+	c := &Chat{ChatInfo: b.Info, ModifiedAt: at, Count: b.Turns, Usage: b.Usage, edit: edit}
 	if b.Turns > 0 {
 		c.Rest = &Turn{StartedAt: b.Info.CreatedAt}
 	}
+	if t := b.Last; t != nil {
+		c.Rest = &Turn{Message: t.Message, StartedAt: t.StartedAt, Duration: t.Duration, Status: t.Status}
+	}
 	return c
+}
+
+// Failed reports whether the chat shows that its last turn ended in an error.
+func (c *Chat) Failed() bool {
+	switch n := len(c.Turns); {
+	case c.Active != nil:
+		return false
+	case c.Rest != nil:
+		return c.Rest.Status == event.TurnFailed
+	default:
+		return n > 0 && c.Turns[n-1].Status == event.TurnFailed
+	}
 }
 
 // reorderChats puts the chats into an order. Those that it does not name stay
