@@ -267,7 +267,16 @@ func (f *Front) effortOf(info *event.SessionInfo, picked event.Settings) string 
 
 // configOf is a session's configuration.
 func (f *Front) configOf(info *event.SessionInfo) configState {
-	return configState{Schema: f.schemaOf(info.Backend), Values: configValues(info.Settings)}
+	c := configState{Schema: f.schemaOf(info.Backend), Values: configValues(info.Settings)}
+	if fixed := fixedValues(info); fixed != nil {
+		var branches []string
+		if b := fixed[keyBranch]; b != "" {
+			branches = []string{b}
+		}
+		withIsolation(c.Schema, branches, fixed[keyBranch])
+		maps.Copy(c.Values, fixed)
+	}
+	return c
 }
 
 // resolved merges answers so far with the defaults, as resolveSessionConfig
@@ -275,7 +284,7 @@ func (f *Front) configOf(info *event.SessionInfo) configState {
 func resolvedConfig(schema configSchema, given map[string]json.RawMessage) map[string]json.RawMessage {
 	values := map[string]json.RawMessage{}
 	for key, p := range schema.Properties {
-		if p.Default != "" {
+		if p.Default != nil {
 			values[key] = encode(p.Default)
 		}
 	}

@@ -168,6 +168,9 @@ func (a *action) configure(ctx context.Context) error {
 		return err
 	}
 	st, _ := a.current()
+	if err := dropFixed(&st.Info, p.Config); err != nil {
+		return err
+	}
 	schema := a.conn.front.schemaOf(st.Info.Backend)
 	for key := range configValues(st.Info.Settings) {
 		if _, declared := schema.Properties[key]; !declared {

@@ -260,6 +260,11 @@ func (f *Front) metaOf(info *event.SessionInfo) *sessionMeta {
 		return m
 	}
 	m.Git = known.git
+	if i := isolationOf(info); i != nil && i.Tree != nil && i.Tree.Fresh {
+		own := *known.git
+		own.Base = i.Branch
+		m.Git = &own
+	}
 	if known.github != nil {
 		key := fileURI(info.Dirs[0])
 		m.GitHub = known.github

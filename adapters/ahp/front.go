@@ -51,6 +51,7 @@ type Front struct {
 	customs     *customizations
 	forge       *forge.Client
 	handovers   handovers
+	worktrees   *worktrees
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
 
@@ -111,6 +112,9 @@ func New(d shared.Deps) (shared.Front, error) {
 	f.repos, f.facts, f.forge = newRepos(f), newFacts(f), d.Forge
 	if f.forge == nil {
 		f.forge = forge.New(forge.GitHub, forge.FromEnvironment)
+	}
+	if f.worktrees, err = newWorktrees(f.ctx, f); err != nil {
+		return nil, fmt.Errorf("ahp: working trees: %w", err)
 	}
 	f.root = newRoot(f)
 	f.terminals = newTerminals(f)
@@ -184,6 +188,7 @@ func (f *Front) Run(ctx context.Context) error {
 	f.wg.Go(f.keepMarks)
 	f.wg.Go(f.sweep)
 	f.wg.Go(func() { f.facts.run(f.ctx) })
+	f.wg.Go(func() { f.worktrees.sweep(f.ctx) })
 	err := f.root.run(f.ctx)
 	<-f.ctx.Done()
 	f.mu.Lock()
@@ -374,7 +379,10 @@ func (f *Front) leave(ctx context.Context, sid id.ID, c *client) {
 func (f *Front) discard(ctx context.Context, sid id.ID) {
 	s, err := f.host.Session(ctx, sid)
 	if err == nil {
-		_, err = s.DiscardIfUnused(ctx)
+		var gone bool
+		if gone, err = s.DiscardIfUnused(ctx); gone {
+			f.worktrees.left(ctx, sid)
+		}
 	}
 	if err != nil && !errors.Is(err, host.ErrNotFound) {
 		f.log.Warn("An unused session could not be removed", "session", sid.String(), "err", err)

@@ -175,6 +175,12 @@ const (
 	// factsListed is of how many sessions of a list the directories are looked at
 	// that were not yet.
 	factsListed = 50
+	// maxWorktrees is how many sessions may have working trees of their own;
+	// handleMemory is how long a window may not name one that it has a handle of.
+	maxWorktrees = 256
+	handleMemory = 24 * time.Hour
+	// branchesListed is how many branches the schema of a session lists.
+	branchesListed = 20
 	// maxFacts is of how many directories it is known how their working trees
 	// stand; factsSettle is how long what may have changed them is gathered.
 	maxFacts    = 512

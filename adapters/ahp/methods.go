@@ -56,6 +56,12 @@ func init() {
 		"vscode/collectAgentHostDebugLogs":    {run: (*conn).collectLogs},
 		"vscode/readAgentHostDebugLogsChunk":  {run: (*conn).readLogs},
 
+		"vscode/createAgentHostDetachedWorktree":      {run: (*conn).createDetached},
+		"vscode/claimAgentHostDetachedWorktree":       {run: (*conn).claimDetached},
+		"vscode/setAgentHostDetachedWorktreeArchived": {run: (*conn).archiveDetached},
+		"vscode/deleteAgentHostDetachedWorktree":      {run: (*conn).deleteDetached},
+		"vscode/reconcileAgentHostDetachedWorktrees":  {run: (*conn).reconcileDetached},
+
 		"moveChat":                         {run: (*conn).moveChat},
 		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
 		"invokeChangesetOperation":         {run: (*conn).invoke},
@@ -135,7 +141,7 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		Automations                 automationCapabilities `json:"automations"`
 		Meta                        windowOffer            `json:"_meta"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true}}, nil
+		c.front.defaultDirectory(), []string{"/", "@"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true, true}}, nil
 }
 
 func (f *Front) defaultDirectory() string {

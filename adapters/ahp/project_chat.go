@@ -252,7 +252,9 @@ func (l *live) sessionUpdated(b *event.SessionUpdated) {
 		l.say(id.Nil, l.take("config:"+who), func(*renderer) any {
 			a := map[string]any{"type": "session/configChanged", "config": changes}
 			if whole {
-				a["replace"] = true
+				all := maps.Clone(changes)
+				maps.Copy(all, fixedValues(&l.st.Info))
+				a["config"], a["replace"] = all, true
 			}
 			return a
 		})

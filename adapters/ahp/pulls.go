@@ -184,9 +184,6 @@ func percentEncode(s string) string {
 // createPull commits what is uncommitted, pushes the branch and opens its pull
 // request; one that is open already is the answer.
 func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summary, form *pullForm, token string) (invoked, error) {
-	if token == "" {
-		return invoked{}, forge.ErrNoToken
-	}
 	if form == nil {
 		form = &pullForm{}
 	}
@@ -200,6 +197,9 @@ func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summa
 	p, err := s.pullOf(ctx, at, sum, token)
 	if err == nil {
 		err = p.still(form.Expected)
+	}
+	if err == nil && token == "" {
+		err = forge.ErrNoToken
 	}
 	if err != nil {
 		return invoked{}, err

@@ -118,6 +118,7 @@ func (r *rootChannel) changed(c *host.Change) {
 	if c.Kind == host.Removed {
 		gone := c.Session
 		r.front.wg.Go(func() { r.front.annotations.removed(r.front.ctx, gone) })
+		r.front.wg.Go(func() { r.front.worktrees.left(r.front.ctx, gone) })
 	}
 	before := len(r.rows)
 	switch {

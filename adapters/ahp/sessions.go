@@ -147,9 +147,25 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 		}
 		active = a
 	}
-	s, err := c.front.host.CreateSession(ctx, create)
+	apart, err := readIsolation(p.Config)
 	if err != nil {
 		return nil, err
+	}
+	if apart != nil {
+		if err := c.apart(ctx, &create, apart, p.ProgressToken); err != nil {
+			return nil, err
+		}
+	}
+	s, err := c.front.host.CreateSession(ctx, create)
+	if err != nil {
+		if apart != nil && apart.Tree != nil {
+			c.front.worktrees.left(context.WithoutCancel(ctx), create.ID)
+		}
+		return nil, err
+	}
+	if apart != nil && apart.Tree != nil {
+		c.progress(p.ProgressToken, 1, "Preparing the session")
+		defer c.progress(p.ProgressToken, 2, "Ready")
 	}
 	cl := c.who()
 	c.front.mu.Lock()
@@ -178,6 +194,9 @@ func (c *conn) disposeSession(ctx context.Context, r *jsonrpc.Request) (any, err
 	delete(c.who().private, p.session)
 	c.front.mu.Unlock()
 	err = c.front.host.DeleteSession(ctx, p.session, c.actor())
+	if err == nil {
+		c.front.worktrees.left(ctx, p.session)
+	}
 	if errors.Is(err, host.ErrNotFound) {
 		return nil, sessionNotFound(uri)
 	}
@@ -242,7 +261,7 @@ func (c *conn) fetchTurns(ctx context.Context, r *jsonrpc.Request) (any, error) 
 }
 
 // resolveSessionConfig gives the schema and the answers so far, with defaults.
-func (c *conn) resolveSessionConfig(_ context.Context, r *jsonrpc.Request) (any, error) {
+func (c *conn) resolveSessionConfig(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
 		Provider         string                     `json:"provider"`
 		WorkingDirectory string                     `json:"workingDirectory"`
@@ -252,6 +271,13 @@ func (c *conn) resolveSessionConfig(_ context.Context, r *jsonrpc.Request) (any,
 		return nil, err
 	}
 	schema, err := c.schemaFor(p.Provider)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := c.front.chosenDir(p.WorkingDirectory)
+	if err == nil {
+		err = c.front.isolationSchema(ctx, schema, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -273,11 +299,12 @@ func (c *conn) schemaFor(provider string) (configSchema, error) {
 
 // sessionConfigCompletions completes the values of a property: those of its
 // list that contain the query.
-func (c *conn) sessionConfigCompletions(_ context.Context, r *jsonrpc.Request) (any, error) {
+func (c *conn) sessionConfigCompletions(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
-		Provider string `json:"provider"`
-		Property string `json:"property" jsonx:"required"`
-		Query    string `json:"query"`
+		Provider         string `json:"provider"`
+		WorkingDirectory string `json:"workingDirectory"`
+		Property         string `json:"property" jsonx:"required"`
+		Query            string `json:"query"`
 	}
 	if err := r.Decode(&p); err != nil {
 		return nil, err
@@ -286,7 +313,20 @@ func (c *conn) sessionConfigCompletions(_ context.Context, r *jsonrpc.Request) (
 	if err != nil {
 		return nil, err
 	}
+	dir, err := c.front.chosenDir(p.WorkingDirectory)
+	if err == nil {
+		err = c.front.isolationSchema(ctx, schema, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
 	prop, ok := schema.Properties[p.Property]
+	if ok && prop.EnumDynamic { // there may be more than the schema lists
+		if prop.Enum, _, err = c.front.branches(ctx, dir, p.Query, maxCompletions); err != nil {
+			return nil, err
+		}
+		prop.EnumLabels = prop.Enum
+	}
 	if !ok {
 		return nil, invalid("property: this host has no setting %.80q", p.Property)
 	}

@@ -54,14 +54,17 @@ type configSchema struct {
 }
 
 type configProperty struct {
-	Type             string   `json:"type"`
-	Title            string   `json:"title"`
-	Description      string   `json:"description,omitempty"`
-	Default          string   `json:"default,omitempty"`
-	Enum             []string `json:"enum,omitempty"`
-	EnumLabels       []string `json:"enumLabels,omitempty"`
-	EnumDescriptions []string `json:"enumDescriptions,omitempty"`
-	SessionMutable   bool     `json:"sessionMutable,omitempty"`
+	Type             string          `json:"type"`
+	Title            string          `json:"title"`
+	Description      string          `json:"description,omitempty"`
+	Default          any             `json:"default,omitempty"`
+	Enum             []string        `json:"enum,omitempty"`
+	EnumLabels       []string        `json:"enumLabels,omitempty"`
+	EnumDescriptions []string        `json:"enumDescriptions,omitempty"`
+	SessionMutable   bool            `json:"sessionMutable,omitempty"`
+	EnumDynamic      bool            `json:"enumDynamic,omitempty"` // more values than the list has are found by asking
+	ReadOnly         bool            `json:"readOnly,omitempty"`
+	Items            *configProperty `json:"items,omitempty"`
 	// offers are the values that are taken, and labels their names, where the
 	// schema does not list them.
 	offers, labels []string

@@ -12,7 +12,8 @@ import (
 
 // windowOffer is what initialize says that the window may ask, in _meta.
 type windowOffer struct {
-	StateFileOfChat bool `json:"vscode.getAgentHostSessionStateFile.chat"`
+	StateFileOfChat   bool `json:"vscode.getAgentHostSessionStateFile.chat"`
+	DetachedWorktrees bool `json:"vscode.detachedWorktrees"`
 }
 
 // aside are the window's requests that wait for a disk, an agent or the network:

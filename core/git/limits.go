@@ -29,6 +29,13 @@ const (
 	MaxRef = 240
 	// maxRemotes is how many remotes are looked at.
 	maxRemotes = 64
+	// maxPatterns is how many patterns say what is brought into a new working
+	// tree, maxPattern the longest, in bytes; maxCopies is how many files and
+	// folders are brought, maxCopied how much is copied, in bytes.
+	maxPatterns = 64
+	maxPattern  = 256
+	maxCopies   = 2000
+	maxCopied   = 256 << 20
 	// MaxMessage is the longest message of a commit, in bytes.
 	MaxMessage = 64 << 10
 

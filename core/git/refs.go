@@ -111,3 +111,13 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+// Head is the branch that is checked out; "" is none.
+func (t *Tree) Head(ctx context.Context) (string, error) {
+	out, err := t.look(ctx, maxAnswer, "symbolic-ref", "--quiet", "--short", "HEAD")
+	var f *failure
+	if errors.As(err, &f) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(out)), err
+}
