@@ -40,12 +40,13 @@ func (c *conn) listSessions(_ context.Context, r *jsonrpc.Request) (any, error) 
 	out := struct {
 		Items      []sessionRow `json:"items"`
 		NextCursor string       `json:"nextCursor,omitempty"`
-	}{Items: []sessionRow{}}
+	}{}
 	if p.Limit != nil && len(all) > min(*p.Limit, maxPage) {
 		all = all[:min(*p.Limit, maxPage)]
 		last := &all[len(all)-1]
 		out.NextCursor = strconv.FormatInt(last.ModifiedAt.UnixMilli(), 10) + "." + last.Info.ID.String()
 	}
+	out.Items = make([]sessionRow, 0, len(all))
 	for i := range all {
 		if dirs := all[i].Info.Dirs; i < factsListed && len(dirs) > 0 {
 			c.front.facts.wantUnknown(dirs[0])
