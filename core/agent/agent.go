@@ -97,7 +97,7 @@ type Info struct {
 	// Folders are where people put more of these, in a working directory.
 	Folders Folders `json:"folders,omitzero"`
 	// Resources are what clients may lend the agent tokens for.
-	Resources []Resource `json:\"resources,omitempty\"`
+	Resources []Resource `json:"resources,omitempty"`
 	// Problems are what stands in the way of a turn though the agent is
 	// there: a missing sign-in, a version that is not known.
 	Problems []Problem `json:"problems,omitempty"`
