@@ -66,6 +66,7 @@ func remembered(v any) any {
 	o := plain(v).(object)
 	delete(o, "activeClients")
 	delete(o, "customizations") // agents say them when they run
+	delete(o, "backgroundWork") // and this ends with them
 	return o
 }
 
@@ -109,7 +110,7 @@ var scripts = []string{
 	"say one two", "think hm\nsay done", "run echo out; echo err >&2; false", "run printf 'a\\nb'", "write made some text",
 	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "spawn helper say below",
 	"say slow\nsleep 3000", "!echo from a shell; false", "!sleep 3", "call pick {\"n\":1}", "stream 20 10 1",
-	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "skill dance Dances", "command sing Sings",
+	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "skill dance Dances", "background tests make test", "background tests make test\nbackground tests", "background a x\nbackground b y\nbackground a z", "command sing Sings",
 }
 
 func (h *history) who() *peer { return rapid.SampledFrom(h.peers).Draw(h.rt, "who") }

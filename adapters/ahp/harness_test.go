@@ -477,6 +477,9 @@ func plain(v any) any {
 		delete(o, "annotations") // how many there are
 	}
 	if _, chat := o["turns"]; chat {
+		if work, _ := o["backgroundWork"].([]any); len(work) == 0 {
+			delete(o, "backgroundWork") // reducing leaves a list without anything
+		}
 		delete(o, "title")
 		return o
 	}

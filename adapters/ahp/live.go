@@ -46,6 +46,7 @@ type live struct {
 	removedAliases map[string]string
 	config         map[string]string // before the event
 	dirs           []string          // the same
+	work           []event.Work      // the same
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool

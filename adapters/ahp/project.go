@@ -100,6 +100,11 @@ func (l *live) before(e *event.Event) {
 		if c := l.st.Chat(e.Chat); c != nil {
 			l.removedAliases = c.Aliases
 		}
+	case *event.WorkChanged:
+		l.work = nil
+		if c := l.st.Chat(e.Chat); c != nil {
+			l.work = c.Work
+		}
 	case *event.SessionUpdated:
 		l.config = configValues(l.st.Info.Settings)
 		l.dirs = l.st.Info.Dirs
@@ -146,6 +151,8 @@ func (l *live) after(e *event.Event) {
 		l.opened(e, &b.Interaction)
 	case *event.InteractionResolved:
 		l.resolved(e, b)
+	case *event.WorkChanged:
+		l.workChanged(e, l.work)
 	case *event.MessageQueued:
 		l.queued(e, b)
 	case *event.MessageUpdated:

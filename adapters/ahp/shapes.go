@@ -159,6 +159,7 @@ type chatState struct {
 	SteeringMessage *pendingMessage  `json:"steeringMessage,omitempty"`
 	QueuedMessages  []pendingMessage `json:"queuedMessages,omitempty"`
 	Draft           json.RawMessage  `json:"draft,omitempty"`
+	BackgroundWork  []backgroundWork `json:"backgroundWork,omitempty"`
 }
 
 type pendingMessage struct {

@@ -131,7 +131,7 @@ func lifecycle(info *event.SessionInfo) (string, *errorInfo) {
 }
 
 func (l *live) chatState(r *renderer, uri string, c *state.Chat, turns []*state.Turn) chatState {
-	s := chatState{chatHead: r.head(c, l.chatView(c.ID).read), Turns: make([]turnShape, len(turns)), Draft: draft(c.Draft)}
+	s := chatState{chatHead: r.head(c, l.chatView(c.ID).read), Turns: make([]turnShape, len(turns)), Draft: draft(c.Draft), BackgroundWork: r.work(c.Work)}
 	s.Resource = uri
 	for i, t := range turns {
 		s.Turns[i] = r.finished(c.ID, t)

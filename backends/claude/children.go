@@ -1,6 +1,9 @@
 package claude
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -72,4 +75,46 @@ func (m *mapper) working() (n int) {
 		}
 	}
 	return n
+}
+
+// began notes what a task is: a command's line, or a subagent.
+func (m *mapper) began(r *record) {
+	w := agent.Work{ID: r.TaskID, Label: words(r.Description, r.TaskType)}
+	switch r.TaskType {
+	case "local_bash":
+		w.Command = w.Label
+		if c := m.calls[r.ToolUseID]; c != nil && c.tool.Command != "" {
+			w.Command = c.tool.Command
+		}
+	case "local_agent":
+		w.Child = r.ToolUseID
+	default:
+		return
+	}
+	if m.begun == nil {
+		m.begun = map[string]agent.Work{}
+	}
+	if r.TaskID != "" && len(m.begun) < maxTasks {
+		m.begun[r.TaskID] = w
+	}
+	if slices.ContainsFunc(m.tasks, func(t task) bool { return t.ID == r.TaskID }) {
+		m.goesOn()
+	}
+}
+
+// goesOn says what the CLI goes on with.
+func (m *mapper) goesOn() {
+	var names []string
+	var work []agent.Work
+	live := map[string]agent.Work{}
+	for _, t := range m.tasks {
+		names = append(names, words(t.Description, words(t.TaskType, "a task")))
+		if w, ok := m.begun[t.ID]; ok {
+			work, live[t.ID] = append(work, w), w
+		}
+	}
+	if len(m.tasks) == 0 {
+		m.begun = live
+	}
+	m.put(agent.Frame{Kind: agent.Background, Text: strings.Join(names, "; "), Work: work})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -49,6 +48,8 @@ type mapper struct {
 	plan     plan
 	usage    usage
 	extras   extras
+	tasks    []task                // what the CLI goes on with
+	begun    map[string]agent.Work // what is known of these, by task
 }
 
 // sent is a message that was handed to the CLI.
@@ -257,13 +258,11 @@ func (m *mapper) system(r *record) {
 			c.denied, c.reason = true, text(r.Message)
 		}
 	case "background_tasks_changed":
-		var names []string
-		for _, t := range r.Tasks {
-			names = append(names, words(t.Description, words(t.TaskType, "a task")))
-		}
-		m.put(agent.Frame{Kind: agent.Background, Text: strings.Join(names, "; ")})
+		m.tasks = r.Tasks[:min(len(r.Tasks), maxTasks)]
+		m.goesOn()
 	case "task_started":
 		m.taskStarted(r)
+		m.began(r)
 	case "task_notification":
 		m.why = r.Summary
 		m.taskEnded(r)
@@ -308,4 +307,5 @@ func (m *mapper) died(how string) {
 	m.running, m.lifecycle = false, false
 	m.finish(agent.Frame{Kind: agent.TurnEnd, Status: event.TurnFailed, Error: &event.Error{Code: event.CodeAgentDied, Message: how}})
 	clear(m.sent)
+	m.tasks, m.begun = nil, nil
 }

@@ -88,6 +88,7 @@ type streamRecord struct {
 }
 
 type task struct {
+	ID          string `json:"task_id"`
 	TaskType    string `json:"task_type"`
 	Description string `json:"description"`
 }

@@ -14,6 +14,7 @@
 //	usage IN OUT                reports token usage
 //	server NAME STATE [TEXT]    has an MCP server that is starting, ready, off,
 //	                            sign_in (TEXT: its address), failed (why) or gone
+//	background NAME [CMD]       goes on with CMD after the turn, or has done with it
 //	command NAME TEXT           has a command more, skill NAME TEXT a skill
 //	sleep MS                    waits
 //	fail TEXT                   ends the turn with an error

@@ -14,6 +14,7 @@ type extras struct {
 	mu      sync.Mutex // held while it is said, so that the last word is right
 	offer   agent.Offer
 	servers []agent.ServerStatus
+	work    []agent.Work
 }
 
 // server says that there is an MCP server, or how it is now; text is its
@@ -58,6 +59,26 @@ func (s *script) offers(c agent.Command) (bool, error) {
 	x.offer.Commands = append(slices.Clip(x.offer.Commands), c)
 	offer := x.offer
 	return true, s.t.c.out.Put(s.t.ctx, agent.Frame{Kind: agent.Offers, Offer: &offer})
+}
+
+// background says that the agent goes on with something, or not any more. Nothing
+// runs.
+func (s *script) background(name, command string) (bool, error) {
+	x := &s.t.c.extras
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.work = slices.DeleteFunc(slices.Clone(x.work), func(w agent.Work) bool { return w.ID == name })
+	if command != "" {
+		if len(x.work) == maxExtras {
+			return false, nil
+		}
+		x.work = append(x.work, agent.Work{ID: name, Label: name, Command: command})
+	}
+	f := agent.Frame{Kind: agent.Background, Work: x.work}
+	if len(x.work) > 0 {
+		f.Text = x.work[0].Label
+	}
+	return true, s.t.c.out.Put(s.t.ctx, f)
 }
 
 // SwitchServer makes a server ready or switches it off.

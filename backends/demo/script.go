@@ -81,6 +81,11 @@ func (s *script) do(line string) error {
 				return err
 			}
 		}
+	case "background":
+		name, command, _ := strings.Cut(rest, " ")
+		if done, err := s.background(name, strings.TrimSpace(command)); done || err != nil {
+			return err
+		}
 	case "command", "skill":
 		if name, text, ok := strings.Cut(rest, " "); ok {
 			done, err := s.offers(agent.Command{Name: name, Description: strings.TrimSpace(text), Skill: word == "skill"})

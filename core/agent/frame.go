@@ -52,7 +52,7 @@ const (
 	ConversationID FrameKind = "conversation" // Text: the id that Open.Resume takes
 	// Background says what the agent goes on with though no turn runs; ""
 	// says that nothing is left. Meanwhile its process is not stopped.
-	Background FrameKind = "background" // Text
+	Background FrameKind = "background" // Text, Work
 	// TurnStart: the agent begins a turn by itself (background work ended).
 	TurnStart FrameKind = "turn_start" // Text?: why
 	// TurnEnd is the last frame of a turn. Status is complete, cancelled or
@@ -85,9 +85,20 @@ type Frame struct {
 	Image     *event.Attachment      `json:"image,omitempty"`
 	Offer     *Offer                 `json:"offer,omitempty"`
 	Servers   []ServerStatus         `json:"servers,omitempty"`
+	Work      []Work                 `json:"work,omitempty"`
 	Status    event.TurnStatus       `json:"status,omitempty"`
 	Error     *event.Error           `json:"error,omitempty"`
 	Point     string                 `json:"point,omitempty"`
+}
+
+// Work is something that the agent goes on with: a shell's Command, or a subagent.
+type Work struct {
+	// ID is the agent's own.
+	ID      string `json:"id"`
+	Label   string `json:"label"`
+	Command string `json:"command,omitempty"`
+	// Child is the key of a subagent.
+	Child string `json:"child,omitempty"`
 }
 
 // Tool describes a call.

@@ -36,6 +36,7 @@ func init() {
 		func() Body { return new(PlanUpdated) },
 		func() Body { return new(UsageReported) },
 		func() Body { return new(ContextReported) },
+		func() Body { return new(WorkChanged) },
 		func() Body { return new(PartStarted) },
 		func() Body { return new(PartDelta) },
 		func() Body { return new(PartEnded) },

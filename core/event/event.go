@@ -53,7 +53,7 @@ const (
 // DurabilityOf tells how soon a body must be on disk.
 func DurabilityOf(b Body) Durability {
 	switch b.(type) {
-	case *PartDelta, *DraftChanged, *ContextReported:
+	case *PartDelta, *DraftChanged, *ContextReported, *WorkChanged:
 		return Lazy
 	case *PartEnded, *ToolEnded, *TurnEnded, *InteractionResolved:
 		return Barrier

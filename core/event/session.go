@@ -253,6 +253,31 @@ type DraftChanged struct {
 	Rich json.RawMessage `json:"rich,omitempty"`
 }
 
+// Work is something that an agent goes on with beside and after its turns.
+type Work struct {
+	// ID is the agent's own, unique among what it goes on with.
+	ID string `json:"id"`
+	// Kind is WorkShell or WorkSubagent.
+	Kind      string    `json:"kind"`
+	Label     string    `json:"label"`
+	StartedAt time.Time `json:"started_at"`
+	// Command is a shell's line, Chat a subagent's chat.
+	Command string `json:"command,omitempty"`
+	Chat    id.ID  `json:"chat,omitzero"`
+}
+
+// The kinds of work.
+const (
+	WorkShell    = "shell"
+	WorkSubagent = "subagent"
+)
+
+// WorkChanged replaces what the agent of Event.Chat goes on with.
+type WorkChanged struct {
+	Work []Work `json:"work"`
+}
+
+func (*WorkChanged) Kind() Kind    { return "work.changed" }
 func (*SessionCreated) Kind() Kind { return "session.created" }
 func (*SessionUpdated) Kind() Kind { return "session.updated" }
 func (*ChatAdded) Kind() Kind      { return "chat.added" }

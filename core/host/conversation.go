@@ -239,6 +239,7 @@ func (r *run) drop() {
 		r.before, r.conv = r.conv, nil
 	}
 	r.background = false
+	r.s.nothingLeft(r.chat)
 	r.draining, r.stuck = false, nil
 }
 

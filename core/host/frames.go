@@ -44,6 +44,7 @@ func (s *Session) frame(root *run, f *agentFrame) {
 		return
 	case agent.Background:
 		root.background, root.since = f.Text != "", time.Now()
+		s.goesOn(root, f.Work)
 		return
 	case agent.Offers:
 		if f.Offer != nil {

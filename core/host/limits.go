@@ -83,6 +83,8 @@ const (
 	// one is stored with its outputs and texts cut to MaxCutText each.
 	MaxTurnRecord = 12 << 20
 	MaxCutText    = 16 << 10
+	// MaxWork is how much an agent is shown to go on with at once.
+	MaxWork = 200
 	// MaxChats is the most chats of one session, subagents included.
 	MaxChats = 1000
 	// MaxTools is the most tools one client may offer, MaxToolBytes their size.

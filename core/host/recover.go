@@ -3,10 +3,12 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/core/store"
 )
 
@@ -19,12 +21,15 @@ func (s *Session) recover(ctx context.Context) error {
 	beyond, lost := s.host.beyond[s.id]
 	s.resumes = s.host.opened && !lost
 	s.host.mu.RUnlock()
-	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 && beyond <= s.work.Seq {
+	if !s.work.Running() && len(s.work.Open) == 0 && len(s.work.Tools) == 0 && !s.worked() && beyond <= s.work.Seq {
 		return nil
 	}
 	s.at = now()
 	if err := s.skipLost(ctx, beyond); err != nil {
 		return err
+	}
+	for _, c := range s.work.Chats { // agents are gone too
+		s.nothingLeft(c.ID)
 	}
 	// Their clients' connections are gone with the process.
 	for _, set := range s.work.Tools {
@@ -44,6 +49,11 @@ func (s *Session) recover(ctx context.Context) error {
 	// the tickets until then, and there is room for this one.
 	s.commit()
 	return nil
+}
+
+// worked reports whether an agent was going on with something.
+func (s *Session) worked() bool {
+	return slices.ContainsFunc(s.work.Chats, func(c *state.Chat) bool { return len(c.Work) > 0 })
 }
 
 // skipLost moves the sequence beyond what a crash may have taken, and beyond

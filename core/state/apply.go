@@ -150,7 +150,7 @@ func (s *State) made(e *event.Event) {
 // touches reports whether the event counts as a modification for lists.
 func touches(b event.Body) bool {
 	switch b := b.(type) {
-	case *event.DraftChanged, *event.ClientToolsSet, *event.ContextReported:
+	case *event.DraftChanged, *event.ClientToolsSet, *event.ContextReported, *event.WorkChanged:
 		return false
 	case *event.SessionUpdated:
 		return b.Unread == nil && b.Owner == nil
@@ -312,6 +312,8 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 		c.Queue = reorder(c.Queue, b.Order)
 	case *event.PlanUpdated:
 		c.Plan = b.Items
+	case *event.WorkChanged:
+		c.Work = b.Work
 	case *event.ContextReported:
 		c.Context = *b
 		if t := s.active(c, e.Turn); t != nil {

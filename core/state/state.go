@@ -63,7 +63,9 @@ type Chat struct {
 	Draft    *event.DraftChanged   `json:"draft,omitempty"`
 	Usage    event.Usage           `json:"usage,omitzero"`
 	Context  event.ContextReported `json:"context,omitzero"`
-	edit     uint64
+	// Work is what the agent goes on with beside its turns.
+	Work []event.Work `json:"work,omitempty"`
+	edit uint64
 }
 
 // Turn is one exchange.

@@ -114,7 +114,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func rare(f *agent.Frame) bool {
 	return f.Tool != nil || f.Result != nil || f.Questions != nil || f.Plan != nil || f.Usage != nil || f.Context != nil ||
-		f.Notice != nil || f.Image != nil || f.Offer != nil || f.Servers != nil || f.Status != "" || f.Error != nil
+		f.Notice != nil || f.Image != nil || f.Offer != nil || f.Servers != nil || f.Work != nil || f.Status != "" || f.Error != nil
 }
 
 // restOf is the frame without the fields that the message has itself.
