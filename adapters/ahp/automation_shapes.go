@@ -43,6 +43,7 @@ type automationEntry struct {
 	Operations     []string          `json:"operations"`
 	CreatedAt      string            `json:"createdAt"`
 	ModifiedAt     string            `json:"modifiedAt"`
+	Meta           map[string]string `json:"_meta,omitempty"`
 }
 
 // automationShape is a definition.
@@ -107,11 +108,12 @@ const (
 // automationRunHead is what a run's own state and its line in the history
 // share.
 type automationRunHead struct {
-	Resource       string       `json:"resource"`
-	Automation     string       `json:"automation"`
-	Origin         runOrigin    `json:"origin"`
-	Lifecycle      runLifecycle `json:"lifecycle"`
-	PrimarySession string       `json:"primarySession,omitempty"`
+	Resource       string            `json:"resource"`
+	Automation     string            `json:"automation"`
+	Origin         runOrigin         `json:"origin"`
+	Lifecycle      runLifecycle      `json:"lifecycle"`
+	PrimarySession string            `json:"primarySession,omitempty"`
+	Meta           map[string]string `json:"_meta,omitempty"`
 }
 
 type automationRunIn struct {

@@ -112,7 +112,8 @@ func (s *automations) released(string) {}
 // entry is an automation in the catalogue; the caller holds both locks.
 func (s *automations) entry(a *automation.Automation) automationEntry {
 	e := automationEntry{Resource: automationURI(a.Name), Definition: definitionShape(&a.Definition), NextRunAt: stampOrNone(a.NextRunAt()),
-		Runs: []automationRunIn{}, Operations: []string{"update", "remove", "run"}, CreatedAt: stamp(a.CreatedAt), ModifiedAt: stamp(a.ModifiedAt)}
+		Runs: []automationRunIn{}, Operations: []string{"update", "remove", "run"}, CreatedAt: stamp(a.CreatedAt), ModifiedAt: stamp(a.ModifiedAt),
+		Meta: personMeta(ownerKey, a.Definition.By.User)}
 	if a.MaxRuns > 0 {
 		e.RunCount = ptr(a.Counted)
 	}
@@ -130,7 +131,8 @@ func (s *automations) entry(a *automation.Automation) automationEntry {
 func (s *automations) shown(a *automation.Automation) int { return max(runsShown, s.asks[a.ID]) }
 
 func (s *automations) runHead(a *automation.Automation, r *automation.Run) automationRunHead {
-	h := automationRunHead{Resource: runURI(r.ID), Automation: automationURI(a.Name), Origin: originShape(r), Lifecycle: lifecycleShape(r)}
+	h := automationRunHead{Resource: runURI(r.ID), Automation: automationURI(a.Name), Origin: originShape(r), Lifecycle: lifecycleShape(r),
+		Meta: personMeta(ownerKey, a.Definition.By.User)}
 	if !r.Primary.IsNil() {
 		h.PrimarySession = s.session(r.Primary)
 	}

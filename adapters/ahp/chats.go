@@ -66,6 +66,7 @@ func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	if first == nil {
 		return nil, nil
 	}
+	c.lendTo(l.session())
 	_, err = l.session().Prompt(ctx, first.prompt(chat, c.actor()))
 	return nil, err
 }

@@ -207,7 +207,7 @@ func (f *Front) agents() []agentInfo {
 	out := make([]agentInfo, len(infos))
 	for i, a := range infos {
 		s := agentInfo{Provider: a.Name, DisplayName: a.Info.Title, Description: a.Info.Description, Models: []modelInfo{},
-			ProtectedResources: []lendable{githubResource}, Customizations: everywhere(&a.Info), Capabilities: agentCapabilities{MultipleChats: multipleChats{Fork: a.Info.Capabilities.Fork, SideChat: true}}}
+			ProtectedResources: f.lendables(&a.Info), Customizations: everywhere(&a.Info), Capabilities: agentCapabilities{MultipleChats: multipleChats{Fork: a.Info.Capabilities.Fork, SideChat: true}}}
 		if a.Info.Capabilities.Dirs {
 			s.Capabilities.MultipleDirs = &multipleDirs{true, true}
 		}

@@ -36,7 +36,7 @@ type conn struct {
 	subs     map[string]held
 	spelled  map[id.ID]string // sessions it calls by another name than usual
 	settings values           // its own of the root's; replaced, never written to
-	lent     *lent            // the token for pull requests
+	lent     map[string]*lent // tokens by resource
 
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
 	joins   *joining       // what the running request is about to join; belongs to its lane
@@ -98,7 +98,7 @@ func (f *Front) enter() bool {
 
 // connect makes a connection of what carries it.
 func (f *Front) connect(sock socket, peer string) *conn {
-	c := &conn{front: f, ws: sock, log: f.log.With("peer", peer), subs: map[string]held{}, spelled: map[id.ID]string{}}
+	c := &conn{front: f, ws: sock, log: f.log.With("peer", peer), subs: map[string]held{}, spelled: map[id.ID]string{}, lent: map[string]*lent{}}
 	c.peer = jsonrpc.NewPeer(f.ctx, jsonrpc.Options{
 		Send:     c.send,
 		Handle:   c.handle,
@@ -157,10 +157,7 @@ func (c *conn) serve() {
 func (c *conn) end() {
 	c.mu.Lock()
 	c.closed = true
-	if c.lent != nil && c.lent.timer != nil {
-		c.lent.timer.Stop()
-	}
-	c.lent = nil
+	c.takeBack()
 	subs, cl := c.subs, c.client
 	c.subs = map[string]held{}
 	c.mu.Unlock()
@@ -199,7 +196,11 @@ func (c *conn) who() *client {
 	return c.client
 }
 
-func (c *conn) actor() event.Actor { return c.who().actor() }
+func (c *conn) actor() event.Actor {
+	a := c.who().actor()
+	a.User = c.person()
+	return a
+}
 
 func (c *conn) watches(uri string) bool {
 	c.mu.Lock()

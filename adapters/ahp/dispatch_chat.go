@@ -48,6 +48,7 @@ func (a *action) startTurn(ctx context.Context) error {
 	in.settings.Effort = a.conn.front.effortOf(&st.Info, in.settings)
 	prompt := in.prompt(a.place.chat, a.conn.actor())
 	prompt.TurnAlias, prompt.Busy = p.TurnID, host.BusyRefuse
+	a.conn.lendTo(a.live.session())
 	prompt.Rich = encode(richMessage{Message: in.raw, StartedAt: p.StartedAt})
 	return a.expect("turn:"+prompt.Turn.String(), func() error {
 		_, err := a.live.session().Prompt(ctx, prompt)
@@ -307,6 +308,7 @@ func (a *action) setPending(ctx context.Context) error {
 	}
 	prompt := in.prompt(a.place.chat, a.conn.actor())
 	prompt.MessageAlias = p.ID
+	a.conn.lendTo(s)
 	if p.Kind == kindSteering {
 		prompt.Busy = host.BusySteer
 	}

@@ -19,6 +19,7 @@ import (
 // those that editors have.
 type sessionMeta struct {
 	Owner      *ownerID                `json:"polyhost.owner,omitempty"`
+	Person     string                  `json:"ahpd.owner,omitempty"` // ownerKey
 	Git        *gitState               `json:"git,omitempty"`
 	GitHub     *githubState            `json:"github,omitempty"`
 	GitHubData map[string]*githubState `json:"githubData,omitempty"`
@@ -251,7 +252,7 @@ func githubOf(remotes []git.Remote) (git.Remote, forge.Repository, bool) {
 
 // metaOf is _meta of a session.
 func (f *Front) metaOf(info *event.SessionInfo) *sessionMeta {
-	m := &sessionMeta{Owner: &ownerID{info.Owner.Front, info.Owner.Name}}
+	m := &sessionMeta{Owner: &ownerID{info.Owner.Front, info.Owner.Name}, Person: info.Owner.User}
 	if len(info.Dirs) == 0 {
 		return m
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
+	"github.com/polyhost/polyhost/core/users"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -40,6 +41,10 @@ type Front struct {
 	telemetry *telemetry
 	bundles   *bundles
 	shutdown  func() // or nil
+	// users are the people who may sign in, nil where there are none, and
+	// rootPerson is who did not.
+	users      *users.Directory
+	rootPerson string
 	// services serve the other channels.
 	services    []service
 	terminals   *terminals
@@ -109,6 +114,9 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f.journal.counts = d.Frames
+	if people := users.In(d.Home); people.Exists() {
+		f.users, f.rootPerson = people, rootPerson()
+	}
 	f.repos, f.facts, f.forge = newRepos(f), newFacts(f), d.Forge
 	if f.forge == nil {
 		f.forge = forge.New(forge.GitHub, forge.FromEnvironment)

@@ -181,7 +181,7 @@ func (l *live) turnStarted(e *event.Event, b *event.TurnStarted) {
 	}
 	l.chatView(e.Chat).read = false
 	l.say(e.Chat, l.take("turn:"+e.Turn.String()), func(*renderer) any {
-		return turnStart{"chat/turnStarted", turnName(e.Turn, m), startedAt(m, e.At), message(m), queued}
+		return turnStart{"chat/turnStarted", turnName(e.Turn, m), startedAt(m, e.At), message(m), queued, personMeta(senderKey, m.By.User)}
 	})
 }
 

@@ -52,7 +52,7 @@ func messageID(m *event.Message) string {
 // this front.
 func message(m *event.Message) json.RawMessage {
 	if r := richOf(m); len(r.Message) > 0 {
-		return r.Message
+		return signed(r.Message, m.By.User)
 	}
 	shape := messageShape{Text: m.Text, Origin: kindOnly{"user"}}
 	if m.System {
@@ -64,7 +64,7 @@ func message(m *event.Message) json.RawMessage {
 	for i := range m.Attachments {
 		shape.Attachments = append(shape.Attachments, attachment(&m.Attachments[i]))
 	}
-	return encode(shape)
+	return signed(encode(shape), m.By.User)
 }
 
 func attachment(a *event.Attachment) attachmentShape {

@@ -15,11 +15,12 @@ type turnEnd struct {
 }
 
 type turnStart struct {
-	Type            string `json:"type"`
-	TurnID          string `json:"turnId"`
-	StartedAt       string `json:"startedAt"`
-	Message         any    `json:"message"`
-	QueuedMessageID string `json:"queuedMessageId,omitempty"`
+	Type            string            `json:"type"`
+	TurnID          string            `json:"turnId"`
+	StartedAt       string            `json:"startedAt"`
+	Message         any               `json:"message"`
+	QueuedMessageID string            `json:"queuedMessageId,omitempty"`
+	Meta            map[string]string `json:"_meta,omitempty"`
 }
 
 type partAction struct {

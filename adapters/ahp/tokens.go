@@ -4,27 +4,59 @@ import (
 	"context"
 	"time"
 
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
-// lendable is what a client may bring a token for.
+// lendable is what a client may bring a token for. Nothing is a condition of an
+// agent: editors would ask for a sign-in first.
 type lendable struct {
 	Resource             string   `json:"resource"`
 	ResourceName         string   `json:"resource_name"`
-	AuthorizationServers []string `json:"authorization_servers"`
-	ScopesSupported      []string `json:"scopes_supported"`
+	AuthorizationServers []string `json:"authorization_servers,omitempty"`
+	ScopesSupported      []string `json:"scopes_supported,omitempty"`
 	Required             bool     `json:"required"`
 }
 
-// githubResource is where pull requests are. It is named by every agent, and is
-// no condition of any: editors would ask for a sign-in first.
-var githubResource = lendable{Resource: "https://api.github.com/repos", ResourceName: "GitHub repositories",
-	AuthorizationServers: []string{"https://github.com/login/oauth"}, ScopesSupported: []string{"repo"}}
+// githubResource is where pull requests are, usersResource the people of this
+// host: the one whose tokens the host judges itself. Every agent names them.
+var (
+	githubResource = lendable{Resource: "https://api.github.com/repos", ResourceName: "GitHub repositories",
+		AuthorizationServers: []string{"https://github.com/login/oauth"}, ScopesSupported: []string{"repo"}}
+	usersResource = lendable{Resource: "ahpd://users", ResourceName: "The users of this host"}
+)
+
+// lendables are what an agent names.
+func (f *Front) lendables(info *agent.Info) []lendable {
+	all := []lendable{githubResource}
+	for _, r := range info.Resources {
+		all = append(all, lendable{Resource: r.ID, ResourceName: r.Name})
+	}
+	if f.users != nil {
+		all = append(all, usersResource)
+	}
+	return all
+}
+
+// lendable finds what some agent names.
+func (f *Front) lendable(resource string) (lendable, bool) {
+	for _, a := range f.host.Agents() {
+		for _, l := range f.lendables(&a.Info) {
+			if l.Resource == resource {
+				return l, true
+			}
+		}
+	}
+	return lendable{}, false
+}
 
 // lent is a token that a client lent: it belongs to its connection, and is spent
 // on what that asks for.
 type lent struct {
+	of    lendable
 	token string
+	user  string      // whose it is, of a user
 	until time.Time   // zero: until it is taken back
 	timer *time.Timer // nil with it
 }
@@ -40,18 +72,28 @@ func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) 
 	if err := r.Decode(&p); err != nil {
 		return nil, err
 	}
+	of, known := c.front.lendable(p.Resource)
 	switch {
 	case p.ExpiresIn != nil && (*p.ExpiresIn < 1 || *p.ExpiresIn > int64(maxLending/time.Second)):
 		return nil, invalid("expiresIn: must be 1 to %d", maxLending/time.Second)
-	case p.Resource != githubResource.Resource:
+	case !known:
 		return nil, invalid("resource: no agent of this host asks for %.200q", p.Resource)
 	case len(*p.Token) > maxToken || !printable(*p.Token):
 		return nil, invalid("token: must have at most %d printable bytes", maxToken)
 	}
-	c.lend(*p.Token, p.ExpiresIn)
+	user := ""
+	if of.Resource == usersResource.Resource && *p.Token != "" {
+		var err error
+		if user, err = c.signIn(*p.Token); err != nil {
+			return nil, err
+		}
+	}
+	c.lend(&lent{of: of, token: *p.Token, user: user}, p.ExpiresIn)
 	c.log.Info("A client lent a token, or took it back", "client", c.who().id, "resource", p.Resource, "lent", *p.Token != "")
-	for _, dir := range c.dirs() {
-		c.front.facts.want(dir, true)
+	if of.Resource == githubResource.Resource {
+		for _, dir := range c.dirs() {
+			c.front.facts.want(dir, true)
+		}
 	}
 	return struct{}{}, nil
 }
@@ -65,31 +107,41 @@ func printable(s string) bool {
 	return true
 }
 
-func (c *conn) lend(token string, expiresIn *int64) {
+// lend keeps a token in place of the one before; without a token there is none.
+func (c *conn) lend(l *lent, expiresIn *int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lent != nil && c.lent.timer != nil {
-		c.lent.timer.Stop()
+	if old := c.lent[l.of.Resource]; old != nil && old.timer != nil {
+		old.timer.Stop()
 	}
-	c.lent = nil
-	if token == "" || c.closed {
+	delete(c.lent, l.of.Resource)
+	if l.token == "" || c.closed {
 		return
 	}
-	l := &lent{token: token}
 	if expiresIn != nil {
 		left := time.Duration(*expiresIn) * time.Second
 		l.until = time.Now().Add(left)
 		l.timer = time.AfterFunc(left, func() { c.expired(l) })
 	}
-	c.lent = l
+	c.lent[l.of.Resource] = l
+}
+
+// takeBack lets go of all tokens; the caller holds mu.
+func (c *conn) takeBack() {
+	for _, l := range c.lent {
+		if l.timer != nil {
+			l.timer.Stop()
+		}
+	}
+	clear(c.lent)
 }
 
 // expired lets go of a token that ran out, and tells the client.
 func (c *conn) expired(l *lent) {
 	c.mu.Lock()
-	mine := c.lent == l
+	mine := c.lent[l.of.Resource] == l
 	if mine {
-		c.lent = nil
+		delete(c.lent, l.of.Resource)
 	}
 	c.mu.Unlock()
 	if mine {
@@ -97,18 +149,46 @@ func (c *conn) expired(l *lent) {
 			Channel  string   `json:"channel"`
 			Resource lendable `json:"resource"`
 			Reason   string   `json:"reason"`
-		}{rootURI, githubResource, "expired"}))
+		}{rootURI, l.of, "expired"}))
 	}
 }
 
-// token is what the connection's client lent, or "".
+// good is what the connection's client lent for a resource, or nil; the caller
+// holds mu.
+func (c *conn) good(resource string) *lent {
+	l := c.lent[resource]
+	if l == nil || !l.until.IsZero() && time.Now().After(l.until) {
+		return nil
+	}
+	return l
+}
+
+// token is what the connection's client lent for pull requests, or "".
 func (c *conn) token() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lent == nil || !c.lent.until.IsZero() && time.Now().After(c.lent.until) {
-		return ""
+	if l := c.good(githubResource.Resource); l != nil {
+		return l.token
 	}
-	return c.lent.token
+	return ""
+}
+
+// lendTo gives a session what the client lent for its agent: an agent that is
+// started from now on has it, in place of what another client lent before.
+func (c *conn) lendTo(s *host.Session) {
+	info, ok := c.front.agentNamed(s.State().Info.Backend)
+	if !ok {
+		return
+	}
+	tokens := map[string]string{}
+	c.mu.Lock()
+	for _, r := range info.Info.Resources {
+		if l := c.good(r.ID); l != nil {
+			tokens[r.ID] = l.token
+		}
+	}
+	c.mu.Unlock()
+	s.Lend(tokens)
 }
 
 // dirs are the first directories of the sessions that the connection watches.

@@ -116,6 +116,9 @@ type initialized struct {
 	Version string `json:"claude_code_version"`
 }
 
+// anthropicAPI is what a client may lend a key for.
+const anthropicAPI = "https://api.anthropic.com"
+
 // Can is what the agent promises, whatever is installed.
 func Can() agent.Capabilities {
 	return agent.Capabilities{
@@ -130,6 +133,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		Name: Name, Title: "Claude Code", Description: "Anthropic's coding agent",
 		Capabilities: Can(),
 		Tools:        tools(),
+		Resources:    []agent.Resource{{ID: anthropicAPI, Name: "Anthropic API"}},
 		Folders:      agent.Folders{Commands: ".claude/commands", Skills: ".claude/skills", Subagents: ".claude/agents"},
 	}
 	s, err := b.spec()

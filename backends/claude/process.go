@@ -42,6 +42,9 @@ func (c *conversation) begin() error {
 		return err
 	}
 	s.Dir = c.open.Dirs[0]
+	if key := c.open.Tokens[anthropicAPI]; key != "" {
+		s.Env = append(s.Env, "ANTHROPIC_API_KEY="+key)
+	}
 	s.Args = append(s.Args, streamArgs...)
 	for _, dir := range c.open.Dirs[1:] {
 		s.Args = append(s.Args, "--add-dir", dir)

@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	p.source.BindHome(root.PersistentFlags())
-	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.call(), p.keys(), p.doctor(), p.version(), p.config(), p.backend())
+	root.AddCommand(p.serve(), p.status(), p.sessions(), p.tail(), p.call(), p.keys(), p.users(), p.doctor(), p.version(), p.config(), p.backend())
 	return root
 }
 

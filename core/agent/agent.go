@@ -262,6 +262,9 @@ type Open struct {
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Tools are run by clients: a call becomes a ClientCall frame.
 	Tools []event.ClientTool `json:"tools,omitempty"`
+	// Tokens were lent by a client for resources of Info, by their ids, in place
+	// of the agent's own. They are secrets: not logged and not kept.
+	Tokens map[string]string `json:"tokens,omitempty"`
 }
 
 // MCPServer is a Model Context Protocol server reached over streamable HTTP.

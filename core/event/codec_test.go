@@ -17,7 +17,7 @@ func TestEventsAreStoredWhole(t *testing.T) {
 	exit := 3
 	text := "x"
 	yes := true
-	m := Message{ID: id.New(), At: time.UnixMilli(5).UTC(), Text: "hi", By: Actor{"ahp", "c", "n"}, Turn: id.New(), Key: "k",
+	m := Message{ID: id.New(), At: time.UnixMilli(5).UTC(), Text: "hi", By: Actor{"ahp", "c", "n", "user:u"}, Turn: id.New(), Key: "k",
 		Attachments: []Attachment{{Kind: AttachImage, MIME: "image/png", Data: []byte{1, 2}}}, Rich: json.RawMessage(`{"a":1}`)}
 	for _, body := range []Body{
 		&SessionCreated{Info: SessionInfo{ID: id.New(), Dirs: []string{"/w"}, Settings: Settings{Mode: ModePlan}}, Default: id.New()},

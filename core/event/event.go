@@ -69,6 +69,9 @@ type Actor struct {
 	Client string `json:"client,omitempty"`
 	// Name is for people.
 	Name string `json:"name,omitempty"`
+	// User is the person behind the client, where the gateway knows people:
+	// user:NAME or root:HOST.
+	User string `json:"user,omitempty"`
 }
 
 // Gateway is the actor of what the gateway does on its own account.

@@ -54,11 +54,12 @@ type Session struct {
 	idleSince time.Time
 	stopping  bool
 	deleted   bool
-	resumes   bool      // run begins with what waits
-	expiry    time.Time // of the expiry timer
-	late      int64     // frames that came after their turn's end
-	silent    bool      // nobody hears of what is imported
-	counted   bool      // what happens is counted: the session is live
+	resumes   bool                              // run begins with what waits
+	expiry    time.Time                         // of the expiry timer
+	late      int64                             // frames that came after their turn's end
+	lent      atomic.Pointer[map[string]string] // for agents that start
+	silent    bool                              // nobody hears of what is imported
+	counted   bool                              // what happens is counted: the session is live
 }
 
 // received is a batch of frames of one conversation, or its end.
@@ -94,6 +95,10 @@ func newSession(h *Host, st *state.State, private bool) *Session {
 
 // ID is the session's id.
 func (s *Session) ID() id.ID { return s.id }
+
+// Lend gives tokens for resources to the agents that the session starts from now
+// on, in place of those lent before. They are kept in memory alone.
+func (s *Session) Lend(tokens map[string]string) { s.lent.Store(&tokens) }
 
 // State is the session as it is now: frozen, to be shared freely.
 func (s *Session) State() *state.State {

@@ -79,6 +79,9 @@ func (s *Session) prompt(r *run) {
 		}
 		open := agent.Open{Session: s.id.String(), Chat: r.chat.String(), Dirs: dirs,
 			Settings: settings, Resume: c.Conversation, Tools: tools}
+		if lent := s.lent.Load(); lent != nil {
+			open.Tokens = *lent
+		}
 		if c.Conversation == "" && c.ForkOf != "" {
 			if !s.host.endsThere(c.ForkEnd) {
 				s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: "the agent can begin with the end of another conversation only, and that one went on since this chat was made from it"}, event.Gateway)
