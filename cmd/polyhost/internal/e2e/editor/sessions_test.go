@@ -77,7 +77,7 @@ func rewound(t *testing.T, r *rig) {
 	r.page.click(t, sessions, "A better name")
 	r.page.answers(t, "back in the first")
 	r.page.do(t, "hover", object{"selector": questions, "text": "back in the first"})
-	r.page.click(t, questions+`:has-text("back in the first") .checkpoint-container .action-label`, "")
+	r.page.click(t, questions+`:has-text("back in the first") .checkpoint-container .action-label`, "Restore")
 	r.page.hides(t, questions, "back in the first")
 	from := r.wire.len()
 	r.page.do(t, "click", object{"selector": inputBox})
