@@ -35,7 +35,8 @@ func TestEditor(t *testing.T) {
 		{"a session is renamed", renamed, false},
 		{"a session is archived", archived, false},
 		{"a session is deleted", deleted, false},
-		{"going back to an earlier turn", rewound, false},
+		{"turns are taken back", rewound, false},
+		{"a conversation forks", forked, false},
 		{"the gateway comes back", restarted, false},
 	} {
 		ok := t.Run(s.name, func(t *testing.T) {

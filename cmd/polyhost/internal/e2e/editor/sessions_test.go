@@ -70,24 +70,47 @@ func deleted(t *testing.T, r *rig) {
 	r.page.shows(t, sessions, "A better name")
 }
 
+// checkpoint clicks on what the editor offers above a prompt.
+func (r *rig) checkpoint(t *testing.T, prompt, action, label string) {
+	t.Helper()
+	r.page.do(t, "hover", object{"selector": questions, "text": prompt})
+	r.page.click(t, questions+`:has-text("`+prompt+`") .checkpoint-container `+action, label)
+}
+
 // rewound goes back in the first session. The editor says so with the next
-// prompt. An agent that cannot forget its turns keeps them, and the prompt is
-// played as the next one.
+// prompt.
 func rewound(t *testing.T, r *rig) {
 	r.page.click(t, sessions, "A better name")
 	r.page.answers(t, "back in the first")
-	r.page.do(t, "hover", object{"selector": questions, "text": "back in the first"})
-	r.page.click(t, questions+`:has-text("back in the first") .checkpoint-container .action-label`, "Restore")
+	r.checkpoint(t, "back in the first", ".action-label", "Restore")
 	r.page.hides(t, questions, "back in the first")
 	from := r.wire.len()
 	r.page.do(t, "click", object{"selector": inputBox})
-	r.page.press(t, "Control+a")
+	r.page.press(t, "Control+a") // the prompt of the turn that goes
 	r.page.send(t, "say on another way")
 	_, next := r.wire.wait(t, from, "that turns are to go", sent("chat/truncated"))
 	f, _ := r.wire.wait(t, next, "the answer to that", said("chat/truncated"))
-	t.Logf("answered %.300s", f.raw)
+	if has("rejectionReason")(f) {
+		t.Errorf("refused: %s", f.raw)
+	}
 	r.page.answers(t, "on another way")
 	r.page.idle(t)
+}
+
+// forked has the conversation go two ways from before its last turn.
+func forked(t *testing.T, r *rig) {
+	from := r.wire.len()
+	r.checkpoint(t, "on another way", ".codicon-repo-forked", "")
+	r.wire.wait(t, from, "the fork", both(asked("createChat"), has(`"fork"`)))
+	r.page.hides(t, questions, "on another way")
+	r.page.shows(t, questions, "look at @main.go")
+	r.page.send(t, "say in the fork")
+	r.page.answers(t, "in the fork")
+	r.page.idle(t)
+	r.page.shot(t, "fork")
+	r.page.click(t, sessions, "A better name")
+	r.page.shows(t, questions, "on another way")
+	r.page.hides(t, questions, "in the fork")
 }
 
 // restarted ends the gateway and starts it again under the editor.
@@ -101,6 +124,12 @@ func restarted(t *testing.T, r *rig) {
 	}
 	_, next = r.wire.wait(t, next, "a new beginning", asked("initialize"))
 	r.page.shows(t, sessions, "A better name")
+	r.another(t, "a fourth session")
+	r.page.click(t, sessions, "A better name")
+	r.page.shows(t, questions, "on another way")
+	if got := strings.Join(r.page.texts(t, questions), "\n"); strings.Contains(got, "back in the first") {
+		t.Errorf("a turn that was taken back has come again: %q", got)
+	}
 	r.page.send(t, "say after the restart")
 	r.page.answers(t, "after the restart")
 	r.wire.wait(t, next, "the turn", said("chat/turnComplete"))
