@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// TestInstall only installs: whoever runs it first can tell a registry that is
+// out of reach from an editor that does not work.
+func TestInstall(t *testing.T) { install(t) }
+
 // TestEditor plays its scenarios in one window, one after the other: to load the
 // editor takes most of a minute. The first ones are what the others need.
 func TestEditor(t *testing.T) {
@@ -47,6 +51,9 @@ func TestEditor(t *testing.T) {
 					name = "FAILED-" + name
 				}
 				r.page.shot(t, name)
+				if t.Failed() {
+					r.page.quiet()
+				}
 				r.wire.judged(t)
 				t.Logf("it took %v", time.Since(begun).Round(100*time.Millisecond))
 			}()
@@ -197,12 +204,13 @@ func edited(t *testing.T, r *rig) {
 	r.page.idle(t)
 }
 
-// served has the agent call a tool that the editor offers. There is no such task.
+// served has the agent call a tool that the editor offers. No extension that
+// knows the language is installed, and the tool says so.
 func served(t *testing.T, r *rig) {
 	from := r.wire.len()
-	r.page.send(t, `call getTaskOutput {"id":"nightly","workspaceFolder":"/nowhere"}`)
-	r.page.answers(t, "Task not found: nightly")
-	r.wire.wait(t, from, "the result", both(sent("chat/toolCallComplete"), has("Task not found")))
+	r.page.send(t, `call usages {"symbol":"main","lineContent":"func main() {}","filePath":"main.go"}`)
+	r.wire.wait(t, from, "the result", both(sent("chat/toolCallComplete"), has("No reference provider")))
+	r.page.answers(t, "No reference provider available")
 	r.page.idle(t)
 }
 

@@ -208,6 +208,13 @@ func (p *page) idle(t *testing.T) {
 	})
 }
 
+// quiet stops the turn that a scenario which failed may have left running.
+func (p *page) quiet() {
+	if b, err := p.try("count", object{"selector": stopButton}); err == nil && string(b) != "0" {
+		_, _ = p.try("click", object{"selector": stopButton})
+	}
+}
+
 // write types a prompt, a line of which may not begin a completion.
 func (p *page) write(t *testing.T, prompt string) {
 	t.Helper()
