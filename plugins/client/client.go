@@ -225,7 +225,9 @@ func (c *conversation) SwitchServer(ctx context.Context, s agent.ServerSwitch) e
 	if !c.opened.GetSwitchServers() {
 		return agent.ErrUnsupported
 	}
-	return c.command(ctx, s, func(b []byte) *wire.Command { return &wire.Command{Command: &wire.Command_SwitchServer{SwitchServer: b}} })
+	return c.command(ctx, s, func(b []byte) *wire.Command {
+		return &wire.Command{Command: &wire.Command_SwitchServer{SwitchServer: b}}
+	})
 }
 
 func (c *conversation) Interrupt(ctx context.Context) error {
