@@ -389,7 +389,7 @@ func (f *Front) discard(ctx context.Context, sid id.ID) {
 	if err == nil {
 		var gone bool
 		if gone, err = s.DiscardIfUnused(ctx); gone {
-			f.worktrees.left(ctx, sid)
+			f.worktrees.left(f.ctx, sid)
 		}
 	}
 	if err != nil && !errors.Is(err, host.ErrNotFound) {

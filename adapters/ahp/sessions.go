@@ -196,7 +196,7 @@ func (c *conn) disposeSession(ctx context.Context, r *jsonrpc.Request) (any, err
 	c.front.mu.Unlock()
 	err = c.front.host.DeleteSession(ctx, p.session, c.actor())
 	if err == nil {
-		c.front.worktrees.left(ctx, p.session)
+		c.front.worktrees.left(c.front.ctx, p.session) // also when the client is gone by then
 	}
 	if errors.Is(err, host.ErrNotFound) {
 		return nil, sessionNotFound(uri)
