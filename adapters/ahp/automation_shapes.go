@@ -217,6 +217,9 @@ func (f *Front) readDefinition(raw json.RawMessage, templated bool) (automation.
 	if err != nil {
 		return d, err
 	}
+	if len(in.chats) > 0 {
+		return d, refusal("message: an automation brings no chats")
+	}
 	said := map[string]json.RawMessage{}
 	if err := decode(s.Message, &said, "message"); err != nil {
 		return d, err

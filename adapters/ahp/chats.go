@@ -49,7 +49,10 @@ func (c *conn) createChat(ctx context.Context, r *jsonrpc.Request) (any, error) 
 	}
 	var first *incoming
 	if given(p.InitialMessage) {
-		if first, err = readMessage(p.InitialMessage); err != nil {
+		if first, err = readMessage(p.InitialMessage); err == nil {
+			err = c.front.attachChats(ctx, first)
+		}
+		if err != nil {
 			return nil, invalid("initialMessage: %s", refusalText(err))
 		}
 	}

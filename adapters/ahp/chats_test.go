@@ -2,6 +2,8 @@ package ahp
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -253,7 +255,7 @@ func TestAChatMovesToAnotherSessionWithWhoWatchesIt(t *testing.T) {
 	p.session(g, other)
 	p.says(main, "t1", "say main")
 	chat := "ahp-chat:/wanders"
-	p.call("createChat", object{"channel": sess, "chat": chat})
+	p.call("createChat", object{"channel": sess, "chat": chat, "source": source("sideChat", main, "t1")})
 	p.subscribe(chat)
 	q.subscribe(chat)
 	p.says(chat, "t2", "fail one")
@@ -306,7 +308,7 @@ func TestAChatMovesToASessionOfItsOwn(t *testing.T) {
 	if s["defaultChat"] != chat || len(s["chats"].([]any)) != 1 || s["chats"].([]any)[0].(object)["movable"] != false {
 		t.Errorf("it is %s", show(s))
 	}
-	p.wait(0, "its row", func(f object) bool { return p.rows[to] != nil })
+	p.wait(0, "its row", func(f object) bool { return p.rows[to] != nil && p.rows[to]["defaultChat"] == chat })
 	p.agree(g, sess, to, chat)
 	p.says(chat, "t3", "say two")
 	if got := heard("say two"); fmt.Sprint(got) != "[say one say two]" {
@@ -319,4 +321,127 @@ func TestAChatMovesToASessionOfItsOwn(t *testing.T) {
 	if got := texts(later.subscribe(chat)["state"].(object)); fmt.Sprint(got) != "[say one say two]" {
 		t.Errorf("after a restart it shows %v", got)
 	}
+}
+
+func TestAChatWorksInSomeOfItsSessionsDirectories(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p, q := g.connect("one"), g.connect("two")
+	main := p.session(g, sess)
+	second, third := t.TempDir(), t.TempDir()
+	for _, dir := range []string{second, third} {
+		p.echo(p.dispatch(sess, object{"type": "session/workingDirectorySet", "directory": fileURI(dir)}))
+	}
+	q.subscribe(main)
+	dirs := func(dirs ...string) string { return fmt.Sprint(dirURIs(dirs)) }
+	change := func(chat, verb, dir, want string) {
+		t.Helper()
+		if e := p.echo(p.dispatch(chat, object{"type": "chat/workingDirectory" + verb, "directory": fileURI(dir)})); e["rejectionReason"] != nil {
+			t.Fatalf("refused: %v", e)
+		}
+		if got := fmt.Sprint(p.state(chat)["workingDirectories"]); got != want {
+			t.Errorf("it works in %v", got)
+		}
+		p.agree(g, sess, chat)
+		q.agree(g, main)
+	}
+	change(main, "Removed", second, dirs(g.dir, third))
+	change(main, "Set", second, dirs(g.dir, third, second))
+	change(main, "Set", second, dirs(g.dir, third, second))
+	p.refused(main, object{"type": "chat/workingDirectoryRemoved", "directory": fileURI(g.dir)}, "where the agent runs")
+	p.refused(main, object{"type": "chat/workingDirectorySet", "directory": fileURI(t.TempDir())}, "none of the session's")
+	p.refused(main, object{"type": "chat/workingDirectorySet", "directory": "http://x/"}, "file:")
+	side := "ahp-chat:/side"
+	p.fails(-32602, "createChat", object{"channel": sess, "chat": side, "workingDirectories": []string{fileURI(t.TempDir())}})
+	p.call("createChat", object{"channel": sess, "chat": side, "workingDirectories": []string{fileURI(second)}})
+	p.subscribe(side)
+	turn := p.says(side, "t1", "!pwd")
+	if !strings.Contains(show(turn), second) {
+		t.Errorf("it ran elsewhere: %s", show(turn))
+	}
+	plain := "ahp-chat:/plain"
+	p.call("createChat", object{"channel": sess, "chat": plain})
+	p.subscribe(plain)
+	change(plain, "Set", third, dirs(g.dir, second, third))
+	// What the session loses its chats lose.
+	p.echo(p.dispatch(sess, object{"type": "session/workingDirectoryRemoved", "directory": fileURI(third)}))
+	p.until(main, "the loss", func(s object) bool { return fmt.Sprint(s["workingDirectories"]) == dirs(g.dir, second) })
+	p.agree(g, sess, main, side, plain)
+	p.dispatch(main, started("t2", "ask Which? | red"))
+	p.action(0, main, "chat/inputRequested")
+	p.refused(main, object{"type": "chat/workingDirectoryRemoved", "directory": fileURI(second)}, "running")
+}
+
+// offered are what completes the end of a text: what is inserted, in order.
+func (p *peer) offered(channel, text string) (inserted []string, items []any) {
+	p.t.Helper()
+	items = p.call("completions", object{"kind": "userMessage", "channel": channel, "text": text, "offset": len(text)})["items"].([]any)
+	for _, v := range items {
+		it := v.(object)
+		if it["rangeEnd"] != float64(len(text)) {
+			p.t.Errorf("the range of %s ends elsewhere: %v", text, it)
+		}
+		inserted = append(inserted, it["insertText"].(string))
+	}
+	return inserted, items
+}
+
+func TestChatsAndFilesAreOffered(t *testing.T) {
+	t.Parallel()
+	change, heard := remembers(t)
+	g := newGateway(t, change)
+	p := g.connect("one")
+	main := p.session(g, sess)
+	second := t.TempDir()
+	for _, file := range []string{filepath.Join(g.dir, "chapter.md"), filepath.Join(second, "chapter2.md")} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.echo(p.dispatch(sess, object{"type": "session/workingDirectorySet", "directory": fileURI(second)}))
+	p.says(main, "t1", "say the blue door")
+	p.says(main, "t2", "spawn helper say below")
+	side := "ahp-chat:/side"
+	p.call("createChat", object{"channel": sess, "chat": side})
+	p.subscribe(side)
+	p.echo(p.dispatch(side, object{"type": "session/titleChanged", "title": "Paint"}))
+	files := "#chapter.md #" + filepath.Base(second) + "/chapter2.md"
+	for text, want := range map[string]string{
+		"look at #chat:pai": "#chat:Paint", "#CHAT:": "#chat:Paint", "#chat:none": "", "#cha": "#chat:Paint " + files, "#chap": files,
+		"@chapter2": "@" + filepath.Base(second) + "/chapter2.md",
+	} {
+		if got, _ := p.offered(main, text); strings.Join(got, " ") != want {
+			t.Errorf("%s is completed by %q", text, got)
+		}
+	}
+	got, items := p.offered(side, "#chat:")
+	if len(got) != 1 {
+		t.Fatalf("in the other chat it is completed by %q", got)
+	}
+	a := items[0].(object)["attachment"].(object)
+	if a["type"] != "chat" || a["resource"] != main || a["endTurn"] != "t2" {
+		t.Errorf("the attachment is %v", a)
+	}
+	a["endTurn"] = "t1"
+	with := func(turn string, a object) object {
+		return object{"type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-02T03:04:05.678Z",
+			"message": object{"text": "say thanks", "origin": object{"kind": "user"}, "attachments": []any{a}}}
+	}
+	p.dispatch(side, with("t3", a))
+	p.idle(side, "t3")
+	if got := heard("say thanks"); len(got) != 1 {
+		t.Errorf("the agent heard %q", got)
+	}
+	sid, _ := g.front.findSession(sess)
+	s, err := g.host.Session(t.Context(), sid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, chat, _ := g.host.ByAlias(front, side)
+	if given := s.State().Chat(chat).Turns[0].Message.Attachments; len(given) != 1 || !strings.Contains(given[0].Text, "the blue door") || strings.Contains(given[0].Text, "spawn") {
+		t.Errorf("the agent was given %v", given)
+	}
+	p.agree(g, side)
+	p.refused(side, with("t4", object{"type": "chat", "label": "x", "resource": "ahp-chat:/no"}), "no such chat")
+	p.refused(side, with("t5", object{"type": "chat", "label": "x", "resource": main, "endTurn": "t9"}), "no such finished turn")
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -25,13 +28,19 @@ type completionShape struct {
 	Type        string         `json:"type"`
 	Label       string         `json:"label"`
 	URI         string         `json:"uri,omitempty"`
+	Resource    string         `json:"resource,omitempty"` // of a chat
+	EndTurn     string         `json:"endTurn,omitempty"`  // its last turn so far
 	DisplayKind string         `json:"displayKind,omitempty"`
 	Meta        map[string]any `json:"_meta,omitempty"`
 }
 
+// chatWord begins a word that is completed by chats.
+const chatWord = "chat:"
+
 // completions completes the word before the cursor: "/" by the agent's own
-// commands, at the beginning of a message only, and "@" by files of the
-// working directory. Editors ask on the session's channel, the protocol names
+// commands, at the beginning of a message only, "#chat:" by the session's other
+// chats, and "@" and "#" by files of the working directories. A "#" on its way to
+// "#chat:" may be either. Editors ask on the session's channel, the protocol names
 // the chat's; both are taken.
 func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
@@ -81,11 +90,23 @@ func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error)
 			items = append(items, completion{"/" + cmd.Name + " ", start, *p.Offset,
 				completionShape{Type: "simple", Label: "/" + cmd.Name, Meta: meta}})
 		}
-	case strings.HasPrefix(word, "@") && len(sum.Info.Dirs) > 0:
-		for _, rel := range findFiles(ctx, sum.Info.Dirs[0], word[1:]) {
-			uri := fileURI(filepath.Join(sum.Info.Dirs[0], rel))
-			items = append(items, completion{"@" + filepath.ToSlash(rel), start, *p.Offset,
-				completionShape{Type: "resource", Label: filepath.Base(rel), URI: uri, DisplayKind: "document"}})
+	case strings.HasPrefix(word, "@"), strings.HasPrefix(word, "#"):
+		mark, query := word[:1], word[1:]
+		files := true
+		if lower := strings.ToLower(query); mark == "#" && strings.HasPrefix(chatWord, lower) {
+			items, err = c.chatItems(ctx, p.Channel, at, &sum, "")
+		} else if mark == "#" && strings.HasPrefix(lower, chatWord) {
+			files = false
+			items, err = c.chatItems(ctx, p.Channel, at, &sum, query[len(chatWord):])
+		}
+		if err != nil {
+			return nil, err
+		}
+		if files {
+			items = append(items, fileItems(ctx, dirsAt(&sum, at.chat), mark, query)...)
+		}
+		for i := range items {
+			items[i].RangeStart, items[i].RangeEnd = start, *p.Offset
 		}
 	}
 	return map[string]any{"items": items}, nil
@@ -103,19 +124,86 @@ func (f *Front) commandsOf(info *event.SessionInfo) []agent.Command {
 	return nil
 }
 
+// dirsAt are the working directories of a chat, or of its session.
+func dirsAt(sum *host.Summary, chat id.ID) []string {
+	for i := range sum.Chats {
+		if c := &sum.Chats[i].Info; c.ID == chat && len(c.Dirs) > 0 {
+			return c.Dirs
+		}
+	}
+	return sum.Info.Dirs
+}
+
+// fileItems completes by files. Those of the first directory have their paths in
+// it, others begin with the name of theirs.
+func fileItems(ctx context.Context, dirs []string, mark, query string) (items []completion) {
+	ctx, cancel := context.WithTimeout(ctx, walkWithin)
+	defer cancel()
+	left := walkFiles
+	for i, dir := range dirs {
+		for _, rel := range findFiles(ctx, dir, query, &left) {
+			shown := filepath.ToSlash(rel)
+			if i > 0 {
+				shown = filepath.Base(dir) + "/" + shown
+			}
+			if len(items) == maxCompletions {
+				return items
+			}
+			items = append(items, completion{InsertText: mark + shown, Attachment: completionShape{Type: "resource",
+				Label: filepath.Base(rel), URI: fileURI(filepath.Join(dir, rel)), DisplayKind: "document"}})
+		}
+	}
+	return items
+}
+
+// chatItems completes by the session's chats whose title has a text in it, the
+// newest first: not by those of subagents, nor by the one that is written in.
+func (c *conn) chatItems(ctx context.Context, channel string, at place, sum *host.Summary, query string) ([]completion, error) {
+	s, err := c.front.host.Session(ctx, at.session)
+	if err != nil {
+		return nil, err
+	}
+	st := s.State()
+	sp, writes := at.speller, at.chat
+	if rest, isChat := strings.CutPrefix(channel, chatScheme+":"); isChat && ownerOf(rest) == "" {
+		sp = speller{c.spelledFor(sum)}
+	}
+	if writes.IsNil() {
+		writes = st.Default
+	}
+	chats := slices.Clone(st.Chats)
+	slices.SortStableFunc(chats, func(a, b *state.Chat) int { return b.ModifiedAt.Compare(a.ModifiedAt) })
+	items := []completion{}
+	for _, chat := range chats {
+		title := chatTitle(&chat.ChatInfo, &st.Info, st.Default)
+		if chat.ID == writes || chat.Origin.Kind == event.OriginSubagent || !containsFold(title, query) {
+			continue
+		}
+		if len(items) == maxChatCompletions {
+			break
+		}
+		if title == "" {
+			title = "Chat"
+		}
+		shape := completionShape{Type: "chat", Label: title, Resource: sp.chat(chat.ID, st.Default, chat.Aliases)}
+		if n := len(chat.Turns); n > 0 {
+			shape.EndTurn = turnID(chat.Turns[n-1])
+		}
+		items = append(items, completion{InsertText: "#" + chatWord + title, Attachment: shape})
+	}
+	return items, nil
+}
+
 // findFiles finds files under a directory whose path contains a word, short
 // paths first. It follows no links out of the directory, and gives up looking
-// after a while.
-func findFiles(ctx context.Context, dir, word string) []string {
+// when ctx ends or as many files were seen as are left to look at.
+func findFiles(ctx context.Context, dir, word string, left *int) []string {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil
 	}
 	defer root.Close()
-	ctx, cancel := context.WithTimeout(ctx, walkWithin)
-	defer cancel()
 	var found []string
-	seen := 0
 	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -127,7 +215,7 @@ func findFiles(ctx context.Context, dir, word string) []string {
 		case d.IsDir():
 			return nil
 		}
-		if seen++; seen > walkFiles {
+		if *left--; *left < 0 {
 			return fs.SkipAll
 		}
 		if d.Type().IsRegular() && containsFold(path, word) {

@@ -10,13 +10,7 @@ import (
 
 // addDirectory adds a working directory to the session.
 func (a *action) addDirectory(ctx context.Context) error {
-	var p struct {
-		Directory string `json:"directory" jsonx:"required"`
-	}
-	if err := decode(a.raw, &p, "action"); err != nil {
-		return err
-	}
-	dir, err := filePath(p.Directory)
+	dir, err := a.directory()
 	if err != nil {
 		return err
 	}
@@ -25,13 +19,7 @@ func (a *action) addDirectory(ctx context.Context) error {
 
 // removeDirectory takes one out; the first, where the agent runs, stays.
 func (a *action) removeDirectory(ctx context.Context) error {
-	var p struct {
-		Directory string `json:"directory" jsonx:"required"`
-	}
-	if err := decode(a.raw, &p, "action"); err != nil {
-		return err
-	}
-	dir, err := filePath(p.Directory)
+	dir, err := a.directory()
 	if err != nil {
 		return err
 	}
@@ -110,4 +98,72 @@ func directoryActions(was, now []string) []directoryAction {
 		out = append(out, directoryAction{Type: "session/workingDirectorySet", Directory: fileURI(d)})
 	}
 	return out
+}
+
+// addChatDirectory adds one of the session's working directories to a chat's.
+func (a *action) addChatDirectory(ctx context.Context) error {
+	dir, err := a.directory()
+	if err != nil {
+		return err
+	}
+	return a.changeChatDir(ctx, host.ChangeDir{Add: dir})
+}
+
+// removeChatDirectory takes one out; the first, where the agent runs, stays.
+func (a *action) removeChatDirectory(ctx context.Context) error {
+	dir, err := a.directory()
+	if err != nil {
+		return err
+	}
+	return a.changeChatDir(ctx, host.ChangeDir{Remove: dir})
+}
+
+// directory is the one that the action names.
+func (a *action) directory() (string, error) {
+	var p struct {
+		Directory string `json:"directory" jsonx:"required"`
+	}
+	if err := decode(a.raw, &p, "action"); err != nil {
+		return "", err
+	}
+	return filePath(p.Directory)
+}
+
+func (a *action) changeChatDir(ctx context.Context, c host.ChangeDir) error {
+	c.By = a.conn.actor()
+	return a.expect(chatDirKey(a.place.chat, a.who(), c.Add+c.Remove), func() error {
+		changed, err := a.live.session().ChangeChatDir(ctx, a.place.chat, c)
+		if err == nil && !changed {
+			return errUnchanged
+		}
+		return err
+	})
+}
+
+// chatDirsChanged says what became of a chat's own working directories. A chat
+// that had none of its own shows the whole list first; the action of the client
+// that changed them follows, whose directory is in that list already, or not.
+func (l *live) chatDirsChanged(chat id.ID, was, now []string, client string) {
+	var o *origin
+	var of string
+	for _, d := range slices.Concat(was, now, l.st.Info.Dirs) {
+		if o = l.take(chatDirKey(chat, client, d)); o != nil {
+			of = d
+			break
+		}
+	}
+	if len(was) > 0 || o == nil {
+		l.sayChatDirs(chat, dirURIs(was), dirURIs(now), o)
+		return
+	}
+	l.sayChatDirs(chat, nil, dirURIs(now), nil)
+	echo := directoryAction{Type: "chat/workingDirectoryRemoved", Directory: fileURI(of)}
+	if slices.Contains(now, of) {
+		echo.Type = "chat/workingDirectorySet"
+	}
+	l.say(chat, o, func(*renderer) any { return echo })
+}
+
+func chatDirKey(chat id.ID, client, dir string) string {
+	return "chatdirs:" + chat.String() + client + ":" + dir
 }

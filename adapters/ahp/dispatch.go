@@ -49,7 +49,6 @@ func init() {
 	no := func(why string) func(*action, context.Context) error {
 		return func(*action, context.Context) error { return refusal(why) }
 	}
-	const allDirectories = "the chats of this host work in all directories of their session"
 	actions = map[string]row{
 		"session/titleChanged":             {onSession, (*action).renameSession},
 		"session/activeClientSet":          {onSession, (*action).setActiveClient},
@@ -80,11 +79,11 @@ func init() {
 		"chat/isReadChanged":           {onChat, (*action).readChat},
 		"chat/isArchivedChanged":       {onChat, (*action).archiveChat},
 		"chat/truncated":               {onChat, (*action).truncate},
+		"chat/workingDirectorySet":     {onChat, (*action).addChatDirectory},
+		"chat/workingDirectoryRemoved": {onChat, (*action).removeChatDirectory},
 
 		"chat/turnResume":              {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
 		"chat/toolCallResultConfirmed": {onChat, no("this host never asks whether a result may be used")},
-		"chat/workingDirectorySet":     {onChat, no(allDirectories)},
-		"chat/workingDirectoryRemoved": {onChat, no(allDirectories)},
 	}
 }
 

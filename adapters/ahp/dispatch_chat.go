@@ -33,6 +33,9 @@ func (a *action) startTurn(ctx context.Context) error {
 		return refusal("only the host starts a queued message")
 	}
 	in, err := readMessage(p.Message)
+	if err == nil {
+		err = a.conn.front.attachChats(ctx, in)
+	}
 	if err != nil {
 		return err
 	}
@@ -287,6 +290,9 @@ func (a *action) setPending(ctx context.Context) error {
 		return refusal("action.kind: want steering or queued")
 	}
 	in, err := readMessage(p.Message)
+	if err == nil {
+		err = a.conn.front.attachChats(ctx, in)
+	}
 	if err != nil {
 		return err
 	}

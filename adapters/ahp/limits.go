@@ -127,7 +127,12 @@ const (
 
 	// maxCompletions is how many items one completion answer holds.
 	maxCompletions = 50
-	// walkFiles is how many files of a working directory are looked at for a
+	// maxChatCompletions is how many of them are chats.
+	maxChatCompletions = 20
+	// maxChatText is how much of an attached chat the agent is given, in bytes,
+	// the newest.
+	maxChatText = 256 << 10
+	// walkFiles is how many files of the working directories are looked at for a
 	// completion, walkWithin for how long.
 	walkFiles  = 5000
 	walkWithin = 300 * time.Millisecond

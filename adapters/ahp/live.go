@@ -47,6 +47,7 @@ type live struct {
 	config         map[string]string // before the event
 	dirs           []string          // the same
 	work           []event.Work      // the same
+	chatDirs       []string          // the same, of the event's chat
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool

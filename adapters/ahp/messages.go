@@ -1,7 +1,10 @@
 package ahp
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +19,12 @@ type incoming struct {
 	raw         json.RawMessage
 	text        string
 	attachments []event.Attachment
+	chats       []attachedChat
 	settings    event.Settings
 }
+
+// attachedChat is a chat that a message brings, up to a turn; "" is all of it.
+type attachedChat struct{ label, uri, endTurn string }
 
 // readMessage reads a client's message strictly.
 func readMessage(raw json.RawMessage) (*incoming, error) {
@@ -33,6 +40,8 @@ func readMessage(raw json.RawMessage) (*incoming, error) {
 			Data                []byte `json:"data"`
 			ContentType         string `json:"contentType"`
 			URI                 string `json:"uri"`
+			Resource            string `json:"resource"`
+			EndTurn             string `json:"endTurn"`
 		} `json:"attachments"`
 		Model *struct {
 			ID     string                     `json:"id" jsonx:"required"`
@@ -65,6 +74,9 @@ func readMessage(raw json.RawMessage) (*incoming, error) {
 				return nil, refusal("an attachment is no file on this machine: " + clip(a.URI))
 			}
 			at.Kind, at.Path = event.AttachFile, path
+		case "chat":
+			in.chats = append(in.chats, attachedChat{a.Label, a.Resource, a.EndTurn})
+			continue
 		default:
 			return nil, refusal("this host takes no attachments of type " + clip(a.Type))
 		}
@@ -89,6 +101,62 @@ func (in *incoming) command() string {
 func (in *incoming) prompt(chat id.ID, by event.Actor) host.Prompt {
 	return host.Prompt{Chat: chat, Text: in.text, Command: in.command(), Attachments: in.attachments, By: by, Settings: in.settings,
 		MessageID: id.New(), Turn: id.New(), Rich: encode(richMessage{Message: in.raw})}
+}
+
+// attachChats adds what was said in the chats that a message brings, as it is
+// now.
+func (f *Front) attachChats(ctx context.Context, in *incoming) error {
+	for _, a := range in.chats {
+		at, err := f.find(ctx, a.uri)
+		if err != nil || at.chat.IsNil() {
+			return refusal("there is no such chat to attach: " + clip(a.uri))
+		}
+		s, err := f.host.Session(ctx, at.session)
+		if err != nil {
+			return err
+		}
+		text, err := transcript(ctx, s, at.chat, a.endTurn)
+		if err != nil {
+			return err
+		}
+		in.attachments = append(in.attachments, event.Attachment{Kind: event.AttachText, Name: a.label, Text: text})
+	}
+	return nil
+}
+
+// transcript is what was said in a chat up to a finished turn; "" is the newest.
+func transcript(ctx context.Context, s *host.Session, chat id.ID, end string) (string, error) {
+	before := -1
+	if end != "" {
+		t, err := findTurn(ctx, s, chat, end)
+		if errors.Is(err, host.ErrNotFound) || err == nil && t.Status == event.TurnRunning {
+			return "", refusal("the chat to attach has no such finished turn: " + clip(end))
+		}
+		if err != nil {
+			return "", err
+		}
+		before = t.Number + 1
+	}
+	turns, err := s.Turns(ctx, chat, before, snapshotTurns)
+	if err != nil {
+		return "", err
+	}
+	var said []string
+	size := 0
+	for _, t := range slices.Backward(turns) {
+		one := "Person: " + t.Message.Text + "\n"
+		for _, p := range t.Parts {
+			if p.Kind == event.PartText {
+				one += "Agent: " + p.Text.String() + "\n"
+			}
+		}
+		if size += len(one); size > maxChatText {
+			break
+		}
+		said = append(said, one)
+	}
+	slices.Reverse(said)
+	return strings.Join(said, ""), nil
 }
 
 // decode reads a part of an action strictly; the error is a refusal that names

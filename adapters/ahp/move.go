@@ -3,6 +3,7 @@ package ahp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -109,6 +110,14 @@ func (c *conn) moveAway(ctx context.Context, from *live, m host.Move) (id.ID, er
 			}
 		}
 		info.Aliases = names
+		if o := &info.Origin; !o.Chat.IsNil() { // it stays what it is called here
+			from := originOf(*o, own, st.Default).Chat
+			o.Aliases, o.Role = maps.Clone(o.Aliases), event.RoleOther
+			if o.Aliases == nil {
+				o.Aliases = map[string]string{}
+			}
+			o.Aliases[front] = from
+		}
 	}
 	to, err := from.session().MoveChat(ctx, m)
 	if err != nil {

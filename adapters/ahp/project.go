@@ -105,6 +105,10 @@ func (l *live) before(e *event.Event) {
 		if c := l.st.Chat(e.Chat); c != nil {
 			l.work = c.Work
 		}
+	case *event.ChatUpdated:
+		if c := l.st.Chat(e.Chat); c != nil {
+			l.chatDirs = c.Dirs
+		}
 	case *event.SessionUpdated:
 		l.config = configValues(l.st.Info.Settings)
 		l.dirs = l.st.Info.Dirs

@@ -267,6 +267,9 @@ func (l *live) echoTitle(chat id.ID, o *origin, title string) {
 
 func (l *live) chatUpdated(e *event.Event, b *event.ChatUpdated) {
 	v, who := l.chatView(e.Chat), b.By.Client
+	if b.Dirs != nil {
+		l.chatDirsChanged(e.Chat, l.chatDirs, b.Dirs, who)
+	}
 	if b.Title != nil {
 		if o := l.take("chattitle:" + e.Chat.String() + who); o != nil {
 			l.echoTitle(e.Chat, o, *b.Title)

@@ -167,6 +167,9 @@ func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.metaOf(info)}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]
+		if c.Info.ID == sum.Default {
+			r.DefaultChat = sp.chat(sum.Default, sum.Default, c.Info.Aliases)
+		}
 		r.Chats = append(r.Chats, chatRow{Resource: sp.chat(c.Info.ID, sum.Default, c.Info.Aliases), Title: chatTitle(&c.Info, info, sum.Default), Origin: originOf(c.Info.Origin, sp, sum.Default),
 			Interactivity: interactivity(c.Info.Origin), Status: status(c.Status, c.Info.Unread, c.Info.Archived)})
 	}

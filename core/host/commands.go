@@ -61,7 +61,11 @@ func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 		if c.Closed != nil && *c.Closed {
 			s.quiet(c.By)
 		}
+		was := info.Dirs
 		s.emit(id.Nil, id.Nil, &c)
+		if c.Dirs != nil {
+			s.chatsFollow(c.By, was)
+		}
 		if c.Title != nil {
 			s.autoTitle = ""
 		}

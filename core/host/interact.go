@@ -14,8 +14,9 @@ import (
 // policyCall is what the policy looks at of a call.
 func (s *Session) policyCall(r *run, c *call) policy.Call {
 	settings := merged(s.work.Info.Settings, r.agentOf().message.Settings)
+	dirs := s.dirs(r)
 	return policy.Call{Mode: settings.Mode, DenyExec: settings.DenyExec, Tag: c.tool.Tag, Tool: c.tool.Name,
-		Command: c.tool.Command, Paths: absolute(s.work.Info.Dirs, c.tool.Paths), Dirs: s.work.Info.Dirs, MustAsk: c.tool.MustAsk}
+		Command: c.tool.Command, Paths: absolute(dirs, c.tool.Paths), Dirs: dirs, MustAsk: c.tool.MustAsk}
 }
 
 func (s *Session) allowed(c policy.Call) bool {

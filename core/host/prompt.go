@@ -43,7 +43,7 @@ type Prompt struct {
 	Rich json.RawMessage
 	Busy Busy
 	// Command, if there is one, is run by the gateway in the session's first
-	// directory in the place of a turn of the agent's, who is told with the next
+	// directory, or the chat's, in the place of a turn of the agent's, who is told with the next
 	// prompt. It waits as messages do; it does not steer.
 	Command string
 	// System: no person speaks.
@@ -74,7 +74,7 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 	if err := s.checkPrompt(&p); err != nil {
 		return Prompted{}, err
 	}
-	if err := jail(s.State().Info.Dirs, p.Attachments); err != nil {
+	if err := jail(s.reach(p.Chat), p.Attachments); err != nil {
 		return Prompted{}, err
 	}
 	stored, err := s.host.keep(ctx, p.Attachments)
@@ -314,7 +314,7 @@ func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message)
 	if err := s.checkPrompt(&Prompt{Text: m.Text, Rich: m.Rich, Attachments: m.Attachments}); err != nil {
 		return err
 	}
-	if err := jail(s.State().Info.Dirs, m.Attachments); err != nil {
+	if err := jail(s.reach(chat), m.Attachments); err != nil {
 		return err
 	}
 	stored, err := s.host.keep(ctx, m.Attachments)

@@ -21,7 +21,8 @@ const commandTool = "bash"
 // not told before its next prompt.
 func (s *Session) runCommand(r *run) {
 	m, turn := r.message, r.turn
-	if err := checkDirs(s.work.Info.Dirs); err != nil {
+	dirs := s.dirs(r)
+	if err := checkDirs(dirs); err != nil {
 		s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 		return
 	}
@@ -32,7 +33,7 @@ func (s *Session) runCommand(r *run) {
 	c := &call{part: id.New(), name: commandTool,
 		tool: agent.Tool{Name: commandTool, Title: clipTitle(m.Command), Tag: event.TagExec, Input: input}}
 	c.id = c.part.String()
-	o := terminal.Open{ID: id.New(), Command: m.Command, Dir: s.work.Info.Dirs[0],
+	o := terminal.Open{ID: id.New(), Command: m.Command, Dir: dirs[0],
 		Owner: terminal.Owner{Session: s.id, Chat: r.chat, Turn: turn.String(), Call: c.id}}
 	r.calls[c.id] = c
 	r.emit(&event.PartStarted{Part: event.Part{ID: c.part, Kind: event.PartTool, StartedAt: s.at, Tool: &event.Tool{
