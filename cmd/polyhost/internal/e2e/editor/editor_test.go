@@ -116,9 +116,10 @@ func reasoned(t *testing.T, r *rig) {
 	from := r.wire.len()
 	r.page.send(t, "think about the weather\nsay it rains")
 	r.page.answers(t, "it rains")
-	r.page.answers(t, "about the weather")
 	r.wire.wait(t, from, "reasoning", said("chat/reasoning"))
 	r.page.idle(t)
+	r.page.click(t, answers+" "+buttons, "^Finished with 1 step") // folded once the turn is over
+	r.page.answers(t, "about the weather")
 }
 
 func allowed(t *testing.T, r *rig) {
