@@ -84,7 +84,7 @@ func cut(f *agent.Frame) (*Frame, error) {
 		return encode(&small)
 	}
 	small := agent.Frame{Kind: f.Kind, Text: f.Text, Part: f.Part, Call: f.Call, Child: f.Child, Turn: f.Turn,
-		Request: f.Request, Message: f.Message, Name: f.Name, Status: f.Status}
+		Request: f.Request, Message: f.Message, Name: f.Name, Status: f.Status, Point: f.Point}
 	switch {
 	case f.Kind == agent.ToolEnd && f.Result != nil:
 		// What was streamed stays; the edits can be seen in the files.
@@ -114,7 +114,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func rare(f *agent.Frame) bool {
 	return f.Tool != nil || f.Result != nil || f.Questions != nil || f.Plan != nil || f.Usage != nil || f.Context != nil ||
-		f.Notice != nil || f.Image != nil || f.Offer != nil || f.Servers != nil || f.Work != nil || f.Status != "" || f.Error != nil
+		f.Notice != nil || f.Image != nil || f.Offer != nil || f.Servers != nil || f.Work != nil || f.Status != "" || f.Error != nil || f.Point != ""
 }
 
 // restOf is the frame without the fields that the message has itself.
