@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ func (w *worktrees) left(ctx context.Context, session id.ID) {
 		return
 	}
 	delete(w.trees, session)
-	heir := w.heir(tree)
+	heir := w.heir(tree, session)
 	if !heir.IsNil() {
 		w.trees[heir] = tree
 	}
@@ -136,14 +137,33 @@ func (w *worktrees) left(ctx context.Context, session id.ID) {
 	}
 }
 
-// heir is a session that works in a tree whose own session is gone, or Nil.
-func (w *worktrees) heir(tree *git.Added) id.ID {
-	for _, sum := range w.front.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
-		if dirs := sum.Info.Dirs; len(dirs) > 0 && inDir(dirs[0], tree.Path) {
+// heir is a session that works in a tree beside the one it was made for, or Nil.
+func (w *worktrees) heir(tree *git.Added, own id.ID) id.ID {
+	for _, sum := range w.front.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true, IncludePrivate: true}) {
+		if sum.Info.ID != own && worksIn(&sum, tree.Path) {
 			return sum.Info.ID
 		}
 	}
 	return id.Nil
+}
+
+// worksIn reports whether a session, or a chat of it, has a directory in a tree.
+func worksIn(sum *host.Summary, tree string) bool {
+	in := func(dir string) bool { return inDir(dir, tree) }
+	return slices.ContainsFunc(sum.Info.Dirs, in) ||
+		slices.ContainsFunc(sum.Chats, func(c host.ChatSummary) bool { return slices.ContainsFunc(c.Info.Dirs, in) })
+}
+
+var errTreeInUse = jsonrpc.Errorf(codeTurnInProgress, "a session works in that tree")
+
+// drop takes the tree of a handle away, unless another session works in it.
+func (w *worktrees) drop(ctx context.Context, h *handle, branch git.Branches) (kept bool, err error) {
+	w.leaving.Lock()
+	defer w.leaving.Unlock()
+	if !w.heir(h.tree, h.session).IsNil() {
+		return false, errTreeInUse
+	}
+	return w.front.repos.git.Drop(ctx, h.tree, branch)
 }
 
 // sweep takes the trees away whose sessions went without them.
@@ -247,7 +267,7 @@ func (c *conn) archiveDetached(ctx context.Context, r *jsonrpc.Request) (any, er
 	if _, there := c.front.host.Summary(h.session); there {
 		return nil, nil
 	}
-	_, err = c.front.repos.git.Drop(ctx, h.tree, git.NoBranch)
+	_, err = c.front.worktrees.drop(ctx, h, git.NoBranch)
 	return nil, err
 }
 
@@ -266,9 +286,9 @@ func (c *conn) deleteDetached(ctx context.Context, r *jsonrpc.Request) (any, err
 		return nil, nil
 	}
 	if sum, there := c.front.host.Summary(h.session); there && (busy(&sum) || !sum.Info.Provisional) {
-		return nil, jsonrpc.Errorf(codeTurnInProgress, "a session works in that tree")
+		return nil, errTreeInUse
 	}
-	kept, err := c.front.repos.git.Drop(ctx, h.tree, git.AnyBranch)
+	kept, err := w.drop(ctx, h, git.AnyBranch)
 	switch {
 	case err != nil:
 		return nil, err
@@ -317,7 +337,10 @@ func (w *worktrees) reconcile(ctx context.Context, active []string, now time.Tim
 		if _, there := w.front.host.Summary(h.session); there {
 			continue
 		}
-		kept, err := w.front.repos.git.Drop(ctx, h.tree, git.NoBranch)
+		kept, err := w.drop(ctx, h, git.NoBranch)
+		if errors.Is(err, errTreeInUse) {
+			continue
+		}
 		if errs = append(errs, err); err == nil && !kept {
 			w.forget(name)
 		}

@@ -262,3 +262,30 @@ func TestTheWindowHoldsTrees(t *testing.T) {
 		t.Error("a deleted tree stayed, or its branch")
 	}
 }
+
+// A tree in which another session works, too, outlives its own session and the
+// handle that a window has of it.
+func TestATreeStaysForWhoeverWorksInIt(t *testing.T) {
+	t.Parallel()
+	g, _, _ := repository(t, "a", "1\n")
+	p := g.connect("c")
+	tree, chat := p.apart(g, "demo:/first", nil)
+	p.dispatch(chat, started("t1", "say hello"))
+	p.idle(chat, "t1")
+	h := p.call("vscode/createAgentHostDetachedWorktree", object{"session": "demo:/first", "prompt": "x"})["handle"].(string)
+	p.call("createSession", object{"channel": "demo:/second", "provider": "demo", "workingDirectories": []string{fileURI(g.dir), fileURI(tree)}})
+	p.call("disposeSession", object{"channel": "demo:/first"})
+	p.fails(codeTurnInProgress, "vscode/deleteAgentHostDetachedWorktree", object{"handle": h})
+	p.fails(codeTurnInProgress, "vscode/setAgentHostDetachedWorktreeArchived", object{"handle": h, "archived": true})
+	if err := g.front.worktrees.reconcile(t.Context(), nil, time.Now().Add(handleMemory+time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if !exists(filepath.Join(tree, "a")) {
+		t.Fatal("the tree went under a session that works in it")
+	}
+	p.call("disposeSession", object{"channel": "demo:/second"})
+	p.call("vscode/deleteAgentHostDetachedWorktree", object{"handle": h})
+	if exists(tree) {
+		t.Error("the tree stayed when nobody worked in it")
+	}
+}
