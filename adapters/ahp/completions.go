@@ -103,7 +103,7 @@ func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error)
 			return nil, err
 		}
 		if files {
-			items = append(items, fileItems(ctx, dirsAt(&sum, at.chat), mark, query)...)
+			items = append(items, c.front.fileItems(ctx, dirsAt(&sum, at.chat), mark, query)...)
 		}
 		for i := range items {
 			items[i].RangeStart, items[i].RangeEnd = start, *p.Offset
@@ -136,12 +136,12 @@ func dirsAt(sum *host.Summary, chat id.ID) []string {
 
 // fileItems completes by files. Those of the first directory have their paths in
 // it, others begin with the name of theirs.
-func fileItems(ctx context.Context, dirs []string, mark, query string) (items []completion) {
+func (f *Front) fileItems(ctx context.Context, dirs []string, mark, query string) (items []completion) {
 	ctx, cancel := context.WithTimeout(ctx, walkWithin)
 	defer cancel()
 	left := walkFiles
 	for i, dir := range dirs {
-		for _, rel := range findFiles(ctx, dir, query, &left) {
+		for _, rel := range findFiles(ctx, dir, query, f.files.Fenced, &left) {
 			shown := filepath.ToSlash(rel)
 			if i > 0 {
 				shown = filepath.Base(dir) + "/" + shown
@@ -197,8 +197,12 @@ func (c *conn) chatItems(ctx context.Context, channel string, at place, sum *hos
 // findFiles finds files under a directory whose path contains a word, short
 // paths first. It follows no links out of the directory, and gives up looking
 // when ctx ends or as many files were seen as are left to look at.
-func findFiles(ctx context.Context, dir, word string, left *int) []string {
-	root, err := os.OpenRoot(dir)
+func findFiles(ctx context.Context, dir, word string, fenced func(string) bool, left *int) []string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	root, err := os.OpenRoot(real)
 	if err != nil {
 		return nil
 	}
@@ -211,6 +215,8 @@ func findFiles(ctx context.Context, dir, word string, left *int) []string {
 		case ctx.Err() != nil:
 			return fs.SkipAll
 		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case d.IsDir() && fenced(filepath.Join(real, path)):
 			return fs.SkipDir
 		case d.IsDir():
 			return nil

@@ -27,7 +27,7 @@ func (s *Session) Update(ctx context.Context, u *event.SessionUpdated) error {
 	}
 	if change.Dirs != nil {
 		var err error
-		if change.Dirs, err = cleanDirs(change.Dirs); err != nil {
+		if change.Dirs, err = s.host.cleanDirs(change.Dirs); err != nil {
 			return err
 		}
 	}

@@ -145,7 +145,7 @@ func (h *Host) newInfo(c CreateSession) (event.SessionInfo, error) {
 		dirs = []string{h.opt.DefaultDir}
 	}
 	var err error
-	info.Dirs, err = cleanDirs(dirs)
+	info.Dirs, err = h.cleanDirs(dirs)
 	return info, err
 }
 
@@ -158,7 +158,7 @@ func checkMode(m event.Mode) error {
 }
 
 // cleanDirs checks working directories and makes their spelling canonical.
-func cleanDirs(dirs []string) ([]string, error) {
+func (h *Host) cleanDirs(dirs []string) ([]string, error) {
 	if len(dirs) == 0 {
 		return nil, fmt.Errorf("%w: none was given", ErrBadDir)
 	}
@@ -172,7 +172,15 @@ func cleanDirs(dirs []string) ([]string, error) {
 		}
 		out[i] = filepath.Clean(d)
 	}
-	return out, checkDirs(out)
+	if err := checkDirs(out); err != nil {
+		return nil, err
+	}
+	for _, d := range out {
+		if real, err := filepath.EvalSymlinks(d); h.opt.Fenced != nil && (err != nil || h.opt.Fenced(real)) {
+			return nil, fmt.Errorf("%w: %s is closed to sessions", ErrBadDir, d)
+		}
+	}
+	return out, nil
 }
 
 // checkDirs reports a working directory that is not there.

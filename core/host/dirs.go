@@ -26,7 +26,7 @@ type ChangeDir struct {
 // ErrBusy. It reports whether anything changed.
 func (s *Session) ChangeDir(ctx context.Context, c ChangeDir) (changed bool, err error) {
 	if c.Add != "" {
-		added, err := cleanDirs([]string{c.Add})
+		added, err := s.host.cleanDirs([]string{c.Add})
 		if err != nil {
 			return false, err
 		}

@@ -37,6 +37,9 @@ type Options struct {
 	Backends []NamedBackend
 	// DefaultDir is the working directory of sessions that name none.
 	DefaultDir string
+	// Fenced says of a directory, links resolved, that no session works in it:
+	// what is read there is nobody's business. Nil fences nothing.
+	Fenced func(real string) bool
 	// DefaultMode is the mode of sessions that name none; accept if empty.
 	DefaultMode event.Mode
 	Log         *slog.Logger

@@ -23,6 +23,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/procgroup"
@@ -158,7 +159,7 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if err != nil {
 		return none, err
 	}
-	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace,
+	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace, Fenced: files.New(g.o.Home).Fenced,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
 		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace,
 		Terminals: terminal.Options{Files: filepath.Join(g.o.Home, "shell"), Env: []string{supervisor.InstanceVar + "=" + g.instance.ID}}})
