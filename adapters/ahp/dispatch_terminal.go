@@ -186,11 +186,14 @@ func (c *conn) createTerminal(ctx context.Context, r *jsonrpc.Request) (any, err
 	if o.Dir, err = c.front.terminalDir(p.Cwd, o.Owner.Session); err != nil {
 		return nil, err
 	}
+	if _, clients := c.front.terminals.ofClients(); p.Claim.Kind == "client" && timesIn(clients, p.Claim.ClientID) >= maxTerminals {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeServerBusy, "a client may have %d terminals at most", maxTerminals)
+	}
 	x := &term{front: c.front, uri: p.Channel, info: terminalInfo{Resource: p.Channel, Claim: p.Claim}}
 	if !c.front.terminals.reserve(x, o.ID) {
 		return nil, jsonrpc.Errorf(codeAlreadyExists, "the name is taken: %.200s", p.Channel)
 	}
-	if _, err := c.front.host.Terminals().Open(o); err != nil {
+	if err := c.front.openTerminal(o); err != nil {
 		c.front.terminals.giveUp(x, o.ID)
 		return nil, err
 	}
@@ -260,4 +263,13 @@ func (f *Front) terminalDir(cwd string, session id.ID) (string, error) {
 		}
 	}
 	return "", jsonrpc.Errorf(codePermissionDenied, "cwd: %.200s is outside of the directories that this host serves", dir)
+}
+
+func timesIn(all []string, s string) (n int) {
+	for _, x := range all {
+		if x == s {
+			n++
+		}
+	}
+	return n
 }

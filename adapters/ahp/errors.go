@@ -46,7 +46,7 @@ var errorTable = []struct {
 	{host.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrTooLarge, jsonrpc.CodeInvalidParams, "", true},
 	{host.ErrUnsupported, jsonrpc.CodeInvalidParams, "", true},
-	{terminal.ErrFull, jsonrpc.CodeInvalidParams, "", true},
+	{terminal.ErrFull, jsonrpc.CodeServerBusy, "", true},
 	{terminal.ErrShell, jsonrpc.CodeInvalidParams, "the shell cannot be started", false},
 	{terminal.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
 	{host.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},

@@ -354,6 +354,9 @@ func (f *Front) sweepAt(now time.Time) {
 		}
 	}
 	f.mu.Unlock()
+	for _, shell := range f.abandoned(false) {
+		f.wg.Go(func() { f.host.Terminals().Remove(shell) })
+	}
 	ctx, cancel := context.WithTimeout(f.ctx, leaveWithin)
 	defer cancel()
 	for _, g := range gone {

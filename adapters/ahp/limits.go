@@ -3,6 +3,8 @@ package ahp
 import (
 	"time"
 
+	"github.com/polyhost/polyhost/core/terminal"
+	"github.com/polyhost/polyhost/core/watch"
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
@@ -180,6 +182,12 @@ const (
 	// factsListed is of how many sessions of a list the directories are looked at
 	// that were not yet.
 	factsListed = 50
+	// clientDirs is up to how many directories clients may watch all together;
+	// the rest is for what the host itself looks after.
+	clientDirs = watch.MaxDirs / 4 * 3
+	// maxTerminals is how many terminals one client may have: half of what the
+	// host has for all.
+	maxTerminals = terminal.MaxTerminals / 2
 	// maxWorktrees is how many sessions may have working trees of their own;
 	// handleMemory is how long a window may not name one that it has a handle of.
 	maxWorktrees = 256

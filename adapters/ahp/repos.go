@@ -171,7 +171,7 @@ func (r *repo) found(t *git.Tree) {
 	}
 	watcher, err := r.repos.front.watches.running()
 	if err == nil {
-		r.watch, err = watcher.Watch(watch.Options{Root: t.Dir, Includes: []string{"index", "HEAD", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "config"},
+		r.watch, err = watcher.Watch(r.repos.front.ctx, watch.Options{Root: t.Dir, Includes: []string{"index", "HEAD", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "config"},
 			Deliver: func([]watch.Change) { r.again() }})
 	}
 	if err != nil && !errors.Is(err, watch.ErrClosed) {

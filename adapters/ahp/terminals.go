@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,48 @@ func (t *terminals) infos() []terminalInfo {
 		x.mu.Unlock()
 	}
 	return out
+}
+
+// ofClients are the terminals that clients have, by the names of those, the
+// oldest first.
+func (t *terminals) ofClients() (shells []*terminal.Terminal, clients []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.list {
+		x.mu.Lock()
+		if x.info.Claim.Kind == "client" {
+			shells, clients = append(shells, x.shell), append(clients, x.info.Claim.ClientID)
+		}
+		x.mu.Unlock()
+	}
+	return shells, clients
+}
+
+// abandoned are the terminals of clients that are not known any more or, with
+// away, have no connection now.
+func (f *Front) abandoned(away bool) (out []*terminal.Terminal) {
+	shells, clients := f.terminals.ofClients()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, name := range clients {
+		if c := f.clients[name]; c == nil || away && c.conns == 0 {
+			out = append(out, shells[i])
+		}
+	}
+	return out
+}
+
+// openTerminal opens one for a client. When there are too many, the oldest whose
+// client is away makes room.
+func (f *Front) openTerminal(o terminal.Open) error {
+	_, err := f.host.Terminals().Open(o)
+	if errors.Is(err, terminal.ErrFull) {
+		if away := f.abandoned(true); len(away) > 0 {
+			f.host.Terminals().Remove(away[0])
+			_, err = f.host.Terminals().Open(o)
+		}
+	}
+	return err
 }
 
 // reserve keeps a name for a terminal that is about to be opened.

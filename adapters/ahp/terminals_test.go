@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -317,4 +318,26 @@ func TestClaimOfAChatThatIsGone(t *testing.T) {
 	if c := g.front.claimOf(gone); !strings.HasPrefix(c.Session, "ahp-session:/") || !strings.HasPrefix(c.Chat, "ahp-chat://") {
 		t.Errorf("claim of a session that is gone: %+v", c)
 	}
+}
+
+// The shell of a client that left and is not known any more ends.
+func TestATerminalEndsWithTheMemoryOfItsClient(t *testing.T) {
+	withSh(t)
+	g := newGateway(t)
+	p, q := g.connect("p"), g.connect("q")
+	p.call("createTerminal", object{"channel": tt, "claim": own(p)})
+	p.call("createTerminal", object{"channel": tt + "-2", "claim": own(q)})
+	p.hangUp()
+	await(t, "the end of the connection", func() bool {
+		g.front.mu.Lock()
+		defer g.front.mu.Unlock()
+		return g.front.clients["p"].conns == 0
+	})
+	g.front.sweepAt(time.Now().Add(clientGrace + time.Second))
+	if n := len(g.host.Terminals().All()); n != 2 {
+		t.Fatalf("%d terminals while the client may come back", n)
+	}
+	g.front.sweepAt(time.Now().Add(clientMemory + time.Second))
+	q.until(rootURI, "the terminal to go", func(s object) bool { return len(s["terminals"].([]any)) == 1 })
+	q.subscribe(tt + "-2")
 }

@@ -108,7 +108,7 @@ func (c *conn) createWatch(ctx context.Context, r *jsonrpc.Request) (any, error)
 		}
 		uri = minted.Channel
 	default:
-		if err := s.watch(w, uri, at.path); err != nil {
+		if err := s.watch(ctx, w, uri, at.path); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +121,7 @@ func (c *conn) createWatch(ctx context.Context, r *jsonrpc.Request) (any, error)
 }
 
 // watch begins to watch a file or directory of this machine.
-func (s *watchService) watch(w *resourceWatch, uri, path string) error {
+func (s *watchService) watch(ctx context.Context, w *resourceWatch, uri, path string) error {
 	real, err := s.front.files.Resolve(path)
 	if err != nil {
 		return err
@@ -130,8 +130,14 @@ func (s *watchService) watch(w *resourceWatch, uri, path string) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	err = s.room(w) // before the walk, which takes its time
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	// Changes are told below the path as it was named, whatever links it has.
-	w.files, err = watcher.Watch(watch.Options{Root: real, Recursive: w.state.Recursive, Includes: w.state.Includes.list(), Excludes: w.state.Excludes.list(),
+	w.files, err = watcher.Watch(ctx, watch.Options{Root: real, Most: clientDirs, Recursive: w.state.Recursive, Includes: w.state.Includes.list(), Excludes: w.state.Excludes.list(),
 		Hidden: s.front.files.Fenced, Deliver: func(batch []watch.Change) {
 			items := make([]resourceChange, len(batch))
 			for i, c := range batch {
@@ -182,15 +188,24 @@ func (s *watchService) close() {
 	}
 }
 
-func (s *watchService) add(uri string, w *resourceWatch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// room refuses a watch beyond what its client, or all of them, may have. The
+// caller holds mu.
+func (s *watchService) room(w *resourceWatch) error {
 	mine := 0
 	for _, other := range s.open {
 		if other.maker == w.maker {
 			mine++
 		}
 	}
+	if len(s.open) >= watch.MaxWatches || mine >= maxWatches {
+		return jsonrpc.Errorf(jsonrpc.CodeServerBusy, "too many watches: %d of one client", maxWatches)
+	}
+	return nil
+}
+
+func (s *watchService) add(uri string, w *resourceWatch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	old := s.open[uri]
 	var err error
 	switch {
@@ -198,8 +213,8 @@ func (s *watchService) add(uri string, w *resourceWatch) error {
 		err = jsonrpc.Errorf(codeAlreadyExists, "the channel %.200s is another watch's", uri)
 	case old != nil:
 		return nil // its owner has one channel for several who ask
-	case len(s.open) >= watch.MaxWatches || mine >= maxWatches:
-		err = jsonrpc.Errorf(jsonrpc.CodeServerBusy, "too many watches: %d of one client", maxWatches)
+	default:
+		err = s.room(w)
 	}
 	if err != nil {
 		if w.files != nil {

@@ -13,6 +13,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,6 +63,9 @@ type Options struct {
 	// Includes, if any, are what alone is told, Excludes what is not: globs or
 	// paths relative to Root. One that names a directory means all in it.
 	Includes, Excludes []string
+	// Most is how many directories all watches together may have with this one;
+	// 0 is MaxDirs. It keeps room for those that are allowed more.
+	Most int
 	// Hidden paths are neither watched nor told.
 	Hidden func(path string) bool
 	// Deliver gets the changes in batches, never an empty one. It must not
@@ -139,8 +143,12 @@ type Watch struct {
 	changes map[string]Kind
 }
 
-// Watch begins to watch. What happens after it returns is told.
-func (w *Watcher) Watch(o Options) (*Watch, error) {
+// Watch begins to watch. What happens after it returns is told. It looks for
+// directories until ctx ends.
+func (w *Watcher) Watch(ctx context.Context, o Options) (*Watch, error) {
+	if o.Most == 0 {
+		o.Most = MaxDirs
+	}
 	for _, list := range [][]string{o.Includes, o.Excludes} {
 		if err := checkPatterns(list); err != nil {
 			return nil, err
@@ -165,7 +173,7 @@ func (w *Watcher) Watch(o Options) (*Watch, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		err = t.add(o.Root, false)
+		err = t.add(ctx, o.Root, false)
 	} else {
 		t.only = o.Root
 		err = t.addDir(filepath.Dir(o.Root))
@@ -193,7 +201,10 @@ func (t *Watch) Close() {
 
 // add watches a directory and, in a recursive watch, those below it. With
 // tell, what is in them is told: they have just appeared.
-func (t *Watch) add(dir string, tell bool) error {
+func (t *Watch) add(ctx context.Context, dir string, tell bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if t.hides(dir) || dir != t.o.Root && t.prunes(dir) {
 		return nil
 	}
@@ -215,7 +226,7 @@ func (t *Watch) add(dir string, tell bool) error {
 			t.note(path, Added)
 		}
 		if t.o.Recursive && e.IsDir() {
-			if err := t.add(path, tell); err != nil {
+			if err := t.add(ctx, path, tell); err != nil {
 				return err
 			}
 		}
@@ -234,8 +245,8 @@ func (t *Watch) addDir(dir string) error {
 	}
 	users := w.dirs[dir]
 	if users == nil {
-		if len(w.dirs) >= MaxDirs {
-			return fmt.Errorf("%w: %d directories", ErrTooMany, MaxDirs)
+		if len(w.dirs) >= t.o.Most {
+			return fmt.Errorf("%w: %d directories", ErrTooMany, t.o.Most)
 		}
 		err := w.fs.Add(dir)
 		switch {
@@ -321,7 +332,7 @@ func (w *Watcher) event(e fsnotify.Event) {
 			continue
 		}
 		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			if err := t.add(path, true); err != nil && !errors.Is(err, ErrClosed) {
+			if err := t.add(context.Background(), path, true); err != nil && !errors.Is(err, ErrClosed) {
 				w.log.Warn("A new directory cannot be watched", "path", path, "err", err)
 			}
 		}
@@ -368,7 +379,7 @@ func (w *Watcher) failed(err error) {
 			continue
 		}
 		// Directories that appeared in between are not known yet.
-		if err := t.add(t.o.Root, false); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, fs.ErrNotExist) {
+		if err := t.add(context.Background(), t.o.Root, false); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, fs.ErrNotExist) {
 			w.log.Warn("A directory cannot be watched any more", "path", t.o.Root, "err", err)
 		}
 	}

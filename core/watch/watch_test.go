@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,7 +93,7 @@ func (w *Watcher) follow(t testing.TB, o Options) (*Watch, *told) {
 	t.Helper()
 	l := &told{root: o.Root, news: make(chan struct{}, 1)}
 	o.Deliver = l.deliver
-	x, err := w.Watch(o)
+	x, err := w.Watch(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,18 +226,29 @@ func TestBadWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, w := folder(t), newWatcher(t)
 	for _, list := range [][]string{{""}, {"["}, {strings.Repeat("x", MaxPattern+1)}, {strings.Repeat("{a,b}", maxBraces+1)}, make([]string, MaxPatterns+1)} {
-		if _, err := w.Watch(Options{Root: dir, Excludes: list}); !errors.Is(err, ErrInvalid) {
+		if _, err := w.Watch(t.Context(), Options{Root: dir, Excludes: list}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%.20q: %v", list, err)
 		}
 	}
-	if _, err := w.Watch(Options{Root: dir + "/none"}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.Watch(t.Context(), Options{Root: dir + "/none"}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+	for _, sub := range []string{"one", "two"} {
+		check(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
+	}
+	if _, err := w.Watch(t.Context(), Options{Root: dir, Recursive: true, Most: 2}); !errors.Is(err, ErrTooMany) {
+		t.Errorf("more directories than it may have: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Watch(ctx, Options{Root: dir, Recursive: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits any more: %v", err)
 	}
 	if s := w.Stats(); s.Watches != 0 || s.Dirs != 0 {
 		t.Errorf("left behind: %+v", s)
 	}
 	check(t, w.Close())
-	if _, err := w.Watch(Options{Root: dir}); !errors.Is(err, ErrClosed) {
+	if _, err := w.Watch(t.Context(), Options{Root: dir}); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 }
