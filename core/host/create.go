@@ -172,19 +172,11 @@ func (h *Host) cleanDirs(dirs []string) ([]string, error) {
 		}
 		out[i] = filepath.Clean(d)
 	}
-	if err := checkDirs(out); err != nil {
-		return nil, err
-	}
-	for _, d := range out {
-		if real, err := filepath.EvalSymlinks(d); h.opt.Fenced != nil && (err != nil || h.opt.Fenced(real)) {
-			return nil, fmt.Errorf("%w: %s is closed to sessions", ErrBadDir, d)
-		}
-	}
-	return out, nil
+	return out, h.checkDirs(out)
 }
 
-// checkDirs reports a working directory that is not there.
-func checkDirs(dirs []string) error {
+// checkDirs reports a working directory that is not there, or fenced.
+func (h *Host) checkDirs(dirs []string) error {
 	for _, d := range dirs {
 		st, err := os.Stat(d)
 		switch {
@@ -194,6 +186,9 @@ func checkDirs(dirs []string) error {
 			return fmt.Errorf("%w: %s cannot be read", ErrBadDir, d)
 		case !st.IsDir():
 			return fmt.Errorf("%w: %s is not a directory", ErrBadDir, d)
+		}
+		if real, err := filepath.EvalSymlinks(d); h.opt.Fenced != nil && (err != nil || h.opt.Fenced(real)) {
+			return fmt.Errorf("%w: %s is closed to sessions", ErrBadDir, d)
 		}
 	}
 	return nil

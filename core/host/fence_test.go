@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 )
 
@@ -32,5 +33,12 @@ func TestASessionWorksOutsideTheFence(t *testing.T) {
 	}
 	if _, err := f.host.CreateSession(f.ctx(), host.CreateSession{By: tester, Dirs: []string{filepath.Dir(private)}}); err != nil {
 		t.Errorf("the directory around it is closed, too: %v", err)
+	}
+	// A directory that leads there later is no way in either.
+	if err := errors.Join(os.RemoveAll(f.dir), os.Symlink(private, f.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if turn := f.turn(s, "say hello"); turn.Status != event.TurnFailed || !strings.Contains(turn.Error.Message, "closed to sessions") {
+		t.Errorf("a turn ran there: %+v", turn)
 	}
 }

@@ -73,7 +73,7 @@ func (s *Session) prompt(r *run) {
 	tools := s.tools(r)
 	if r.conv == nil {
 		dirs := dirsOf(s.work, c)
-		if err := checkDirs(dirs); err != nil {
+		if err := s.host.checkDirs(dirs); err != nil {
 			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 			return
 		}
