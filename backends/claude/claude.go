@@ -123,7 +123,7 @@ const anthropicAPI = "https://api.anthropic.com"
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true,
 	}
 }
 
@@ -230,6 +230,9 @@ func (b *Backend) Open(ctx context.Context, o agent.Open) (agent.Conversation, e
 	}
 	c := newConversation(b, o)
 	err := b.open.Add(c)
+	if err == nil && o.Fork && o.ForkAt != "" {
+		err = c.forkAt(ctx)
+	}
 	if err == nil {
 		err = c.first(ctx)
 	}

@@ -152,6 +152,9 @@ func (t *replay) take(r *pastRecord) {
 	if r.Sidechain || r.Meta {
 		return
 	}
+	if r.Type == "assistant" || r.Type == "user" {
+		t.stop.Point = r.UUID
+	}
 	switch r.Type {
 	case "assistant":
 		t.m.assistant(r.record())

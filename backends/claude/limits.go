@@ -27,6 +27,14 @@ const (
 	// pageBytes is how much of a transcript, in bytes, one page is made of,
 	// but for the rest of its last turn.
 	pageBytes = 4 << 20
+	// maxCopied is the longest record in bytes that a fork takes over; pictures
+	// are records of their own.
+	maxCopied = 64 << 20
+	// placeBound is how long a fork waits for the place where it begins, which
+	// the CLI writes down a moment after it has said it; placeEvery is how
+	// often it looks.
+	placeBound = 5 * time.Second
+	placeEvery = 100 * time.Millisecond
 	// maxTranscripts is how many files are looked at.
 	maxTranscripts = 20_000
 	// headBytes and tailBytes are what is read of a transcript for the list.

@@ -38,6 +38,7 @@ type mapper struct {
 	failure     string          // what a result outside of a turn said
 
 	session string // the conversation's id as told
+	place   string // the turn's newest record that the CLI keeps
 
 	message  string          // id of the model's message that streams
 	streamed map[string]bool // messages of this turn that were streamed
@@ -96,6 +97,7 @@ func newMapper(dirs []string) *mapper {
 
 // clear forgets what belongs to a turn.
 func (m *mapper) clear() {
+	m.place = ""
 	m.message, m.streamed, m.blocks = "", map[string]bool{}, map[int]*stream{}
 	m.calls, m.asks, m.children = map[string]*call{}, map[string]*ask{}, map[string]*child{}
 }
@@ -145,6 +147,9 @@ func (m *mapper) record(line []byte) error {
 	switch r.Type {
 	case "assistant", "user":
 		m.identify(r.SessionID)
+		if m.open && r.Parent == "" && !r.IsReplay {
+			m.place = r.UUID
+		}
 	}
 	switch r.Type {
 	case "stream_event":
@@ -196,7 +201,7 @@ func (m *mapper) streams(session, parent string, e *streamEvent) {
 // identify tells the conversation's id once the CLI has kept something of it.
 func (m *mapper) identify(session string) {
 	if m.open && session != "" && session != m.session {
-		m.session = session
+		m.session, m.place = session, ""
 		m.put(agent.Frame{Kind: agent.ConversationID, Text: session})
 	}
 }
@@ -293,7 +298,7 @@ func (m *mapper) finish(end agent.Frame) {
 			m.put(agent.Frame{Kind: agent.Unsteered, Message: s.message})
 		}
 	}
-	end.Turn = m.turn
+	end.Turn, end.Point = m.turn, m.place
 	if m.interrupted && end.Status != event.TurnCancelled {
 		end.Status, end.Error = event.TurnCancelled, nil
 	}
@@ -305,6 +310,7 @@ func (m *mapper) finish(end agent.Frame) {
 // died: the CLI has ended, and how.
 func (m *mapper) died(how string) {
 	m.running, m.lifecycle = false, false
+	m.place = "" // it may not have been written down
 	m.finish(agent.Frame{Kind: agent.TurnEnd, Status: event.TurnFailed, Error: &event.Error{Code: event.CodeAgentDied, Message: how}})
 	clear(m.sent)
 	m.tasks, m.begun = nil, nil

@@ -23,8 +23,9 @@ func TestRealContract(t *testing.T) {
 		Long: "slow 4000 20",
 		Slow: "slow 5 50",
 		Fail: "fail 400", FailWant: "400",
-		Ask:  `tool: AskUserQuestion {"questions":[{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"r"},{"label":"blue","description":"b"}],"multiSelect":false}]}`,
-		Exec: func(command string) string { return "run: touch .asked; " + command },
+		Ask:   `tool: AskUserQuestion {"questions":[{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"r"},{"label":"blue","description":"b"}],"multiSelect":false}]}`,
+		Exec:  func(command string) string { return "run: touch .asked; " + command },
+		Forks: true, ForksAt: true,
 	}
 	c.Past = c.Remember(real)
 	contract.Run(t, real, c)

@@ -52,6 +52,8 @@ type Config struct {
 	Servers func(name string) string
 	// Forks: Open.Fork begins a new conversation with the history of another.
 	Forks bool
+	// ForksAt: Open.ForkAt has it begin at the end of an earlier turn.
+	ForksAt bool
 	// Past opens a backend whose agent keeps conversations of dir: at least
 	// three, the newest with at least three turns.
 	Past func(t *testing.T) (b agent.Backend, dir string)
@@ -71,6 +73,7 @@ var Scripted = Config{
 	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
 	Servers:    func(name string) string { return "server " + name + " ready" },
 	Forks:      true,
+	ForksAt:    true,
 }
 
 // Run tests the backends that open returns; each is closed by the suite.
@@ -106,6 +109,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"an unknown tool fails in words", c.ClientTool != nil, s.unknownTool},
 		{"an MCP server is switched", c.Servers != nil, s.servers},
 		{"a fork leaves the conversation as it is", c.Forks && c.Text != "", s.fork},
+		{"a fork begins at an earlier turn", c.ForksAt && c.Text != "", s.forkAt},
 		{"past conversations are listed, the newest first", c.Past != nil, s.listed},
 		{"a past conversation is read page by page", c.Past != nil, s.history},
 		{"an agent that is not there is a problem with a remedy", c.Missing != nil, s.missing},

@@ -50,6 +50,56 @@ func (s suite) fork(t *testing.T) {
 	}
 }
 
+// forkAt goes back to a turn, and to one of what came of that.
+func (s suite) forkAt(t *testing.T) {
+	b := s.backend(t)
+	info, err := b.Info(t.Context())
+	if err != nil || !info.Capabilities.ForkAt {
+		t.Fatalf("%v, promises %+v", err, info.Capabilities)
+	}
+	k := begin(t, b, agent.Open{})
+	id, points := "", map[string]string{}
+	play := func(k *talk, turn string) {
+		t.Helper()
+		k.prompt(turn, s.c.Text)
+		frames := k.until(agent.TurnEnd)
+		points[turn] = k.ended(frames, turn, event.TurnComplete).Point
+		for _, f := range frames {
+			if f.Kind == agent.ConversationID {
+				id = f.Text
+			}
+		}
+		if points[turn] == "" {
+			t.Fatalf("%s ended nowhere", turn)
+		}
+	}
+	play(k, "t1")
+	play(k, "t2")
+	play(k, "t3")
+	first := id
+	fork := begin(t, b, agent.Open{Resume: first, Fork: true, ForkAt: points["t2"], Dirs: []string{k.dir}})
+	play(fork, "t4")
+	forked := id
+	again := begin(t, b, agent.Open{Resume: forked, Fork: true, ForkAt: points["t4"], Dirs: []string{k.dir}})
+	play(again, "t5")
+	if first == forked || forked == id || first == id {
+		t.Errorf("the conversations are %s, %s and %s", first, forked, id)
+	}
+	if !info.Capabilities.Catalogue {
+		return
+	}
+	if c, err := b.Open(again.ctx, agent.Open{Session: "s", Chat: "c", Resume: first, Fork: true, ForkAt: "no-such-place", Dirs: []string{k.dir}}); err == nil {
+		_ = c.Close()
+		t.Error("a fork begins at a place that there is not")
+	}
+	for conversation, turns := range map[string]int{first: 3, forked: 3, id: 4} {
+		h, err := b.(agent.Cataloger).History(again.ctx, agent.HistoryQuery{ID: conversation, Dir: k.dir})
+		if err != nil || len(h.Turns) != turns {
+			t.Errorf("%s has %d turns, %v; want %d", conversation, len(h.Turns), err, turns)
+		}
+	}
+}
+
 func (s suite) past(t *testing.T) (agent.Cataloger, string, context.Context) {
 	t.Helper()
 	b, dir := s.c.Past(t)

@@ -39,7 +39,7 @@ var Scripted = contract.Config{
 	Fail: "fail the disk is full", FailWant: "the disk is full",
 	Ask:   "ask Which colour? | red | blue",
 	Exec:  func(command string) string { return "run " + command },
-	Forks: true,
+	Forks: true, ForksAt: true,
 }
 
 // ServersVar has its MCP servers, a line each: a name and a status.
@@ -260,14 +260,22 @@ func (f *fake) transcript(id string) string {
 	return filepath.Join(dir, id+".jsonl")
 }
 
-func (f *fake) keep(kind string, message fields) {
-	b, _ := json.Marshal(fields{"type": kind, "uuid": uuid(), "sessionId": f.session, "cwd": f.cwd, "isSidechain": false,
+// keep writes down what was told under an id.
+func (f *fake) keep(kind string, id any, message fields) {
+	b, _ := json.Marshal(fields{"type": kind, "uuid": id, "sessionId": f.session, "cwd": f.cwd, "isSidechain": false,
 		"timestamp": time.Now().UTC().Format(time.RFC3339Nano), "message": message})
 	file, err := os.OpenFile(f.transcript(f.session), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, _ = file.Write(append(b, '\n'))
 		_ = file.Close()
 	}
+}
+
+// record tells a message of the conversation, and keeps it.
+func (f *fake) record(kind string, message fields, extra any) {
+	v := fields{"type": kind, "message": message, "parent_tool_use_id": nil, "tool_use_result": extra}
+	f.tell(v)
+	f.keep(kind, v["uuid"], message)
 }
 
 var errFake = errors.New("failed")
@@ -299,7 +307,7 @@ func (f *fake) turn(ctx context.Context, m fakeMessage) {
 	f.lifecycle(m.uuid, "started")
 	f.tell(fields{"type": "system", "subtype": "init", "model": "fake-1", "cwd": f.cwd, "mcp_servers": f.status(false),
 		"skills": []string{"review", "secret"}, "slash_commands": []string{"compact", "review"}})
-	f.keep("user", fields{"role": "user", "content": []fields{{"type": "text", "text": m.text}}})
+	f.keep("user", m.uuid, fields{"role": "user", "content": []fields{{"type": "text", "text": m.text}}})
 	lines := strings.Split(m.text, "\n")
 	var err error
 	failure := ""
@@ -323,6 +331,7 @@ func (f *fake) turn(ctx context.Context, m fakeMessage) {
 	case ctx.Err() != nil:
 		r["subtype"], r["is_error"], r["terminal_reason"] = "error_during_execution", true, "aborted_streaming"
 		r["errors"] = []string{"[ede_diagnostic] result_type=user"}
+		f.record("user", fields{"role": "user", "content": []fields{{"type": "text", "text": "[Request interrupted by user]"}}}, nil)
 	case failure != "":
 		f.tell(fields{"type": "assistant", "is_api_error_message": true, "message": fields{"id": f.newID("msg"), "model": "<synthetic>", "content": []fields{{"type": "text", "text": failure}}}})
 		r["is_error"], r["api_error_status"], r["result"] = true, 400, failure
@@ -424,8 +433,7 @@ func (f *fake) delta(d fields) {
 func (f *fake) stop(id string, whole fields) {
 	if whole != nil {
 		m := fields{"id": id, "role": "assistant", "model": "fake-1", "content": []fields{whole}}
-		f.tell(fields{"type": "assistant", "message": m, "parent_tool_use_id": nil})
-		f.keep("assistant", m)
+		f.record("assistant", m, nil)
 	}
 	f.event(fields{"type": "content_block_stop", "index": 0})
 	f.event(fields{"type": "message_delta", "usage": fields{"output_tokens": 2}})
@@ -480,8 +488,7 @@ func (f *fake) may(ctx context.Context, name, id string, input fields) (a fakeAn
 
 func (f *fake) result(id, content string, failed bool, extra any) {
 	m := fields{"role": "user", "content": []fields{{"type": "tool_result", "tool_use_id": id, "content": content, "is_error": failed}}}
-	f.tell(fields{"type": "user", "message": m, "parent_tool_use_id": nil, "tool_use_result": extra})
-	f.keep("user", m)
+	f.record("user", m, extra)
 }
 
 func (f *fake) bash(ctx context.Context, command string) error {
