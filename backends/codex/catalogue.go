@@ -82,12 +82,14 @@ func (b *Backend) past(id string, t *turnInfo) agent.PastTurn {
 			}
 		}
 	}
-	end := agent.Frame{Kind: agent.TurnEnd, Status: event.TurnComplete}
+	end := agent.Frame{Kind: agent.TurnEnd, Status: event.TurnComplete, Point: t.ID}
 	switch t.Status {
 	case "failed":
 		end.Status, end.Error = event.TurnFailed, wentWrong(t.Error)
-	case "interrupted", "inProgress":
+	case "interrupted":
 		end.Status = event.TurnCancelled
+	case "inProgress":
+		end.Status, end.Point = event.TurnCancelled, ""
 	}
 	out.Frames = append(out.Frames, end)
 	return out

@@ -117,7 +117,7 @@ func (c *conversation) begin(ctx context.Context, l *link) error {
 	case c.told:
 		method, p.ThreadID = "thread/resume", c.thread
 	case c.open.Resume != "" && c.open.Fork:
-		method, p.ThreadID = "thread/fork", c.open.Resume
+		method, p.ThreadID, p.LastTurnID = "thread/fork", c.open.Resume, c.open.ForkAt
 	case c.open.Resume != "":
 		method, p.ThreadID = "thread/resume", c.open.Resume
 	}

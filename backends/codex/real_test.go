@@ -14,6 +14,10 @@ import (
 // names the model server.
 func real(*testing.T) agent.Backend { return New() }
 
+func TestRealContract(t *testing.T) {
+	contract.Run(t, real, contract.Config{Text: "say 6 words", TextWant: "alpha bravo charlie", Forks: true, ForksAt: true})
+}
+
 func TestRealFailures(t *testing.T) {
 	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
 		{Name: "401", Prompt: "fail 401", Code: event.CodeAuth, Retries: true},

@@ -97,7 +97,11 @@ func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) []a
 	}
 	c.turn = nil
 	close(t.over)
-	return append(frames, agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e})
+	end := agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e}
+	if t.outcome != nil { // a fork takes no turn that the program has not ended
+		end.Point = t.outcome.ID
+	}
+	return append(frames, end)
 }
 
 // notified follows a notification. It runs under mu.

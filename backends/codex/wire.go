@@ -307,6 +307,7 @@ type collaborationMode struct {
 // threadParams are those of thread/start, thread/resume and thread/fork.
 type threadParams struct {
 	ThreadID       string         `json:"threadId,omitempty"`
+	LastTurnID     string         `json:"lastTurnId,omitempty"` // of a fork: "" is the end
 	Cwd            string         `json:"cwd,omitempty"`
 	Model          string         `json:"model,omitempty"`
 	ApprovalPolicy string         `json:"approvalPolicy"`

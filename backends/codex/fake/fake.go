@@ -41,6 +41,7 @@ var Scripted = contract.Config{
 	Exec:       func(command string) string { return "run " + command },
 	FixedInput: true,
 	Forks:      true,
+	ForksAt:    true,
 }
 
 type message struct {
@@ -145,6 +146,7 @@ func (f *fake) request(m message) {
 	var p struct {
 		ThreadID string `json:"threadId"`
 		TurnID   string `json:"turnId"`
+		Last     string `json:"lastTurnId"`
 		Expected string `json:"expectedTurnId"`
 		Cwd      any    `json:"cwd"`
 		Input    []struct {
@@ -193,7 +195,16 @@ func (f *fake) request(m message) {
 			refuse("no rollout found for thread id " + p.ThreadID)
 			return
 		}
-		answer(f.begin(&fakeThread{Cwd: t.Cwd, Turns: t.Turns}))
+		turns := t.Turns
+		if p.Last != "" {
+			n := slices.IndexFunc(turns, func(t fakeTurn) bool { return t.ID == p.Last })
+			if n < 0 {
+				refuse("no turn " + p.Last)
+				return
+			}
+			turns = turns[:n+1]
+		}
+		answer(f.begin(&fakeThread{Cwd: t.Cwd, Turns: turns}))
 	case "turn/start":
 		id := f.newID("turn")
 		answer(map[string]any{"turn": map[string]any{"id": id, "items": []any{}, "status": "inProgress"}})
