@@ -26,6 +26,9 @@ type cli struct {
 	// then has the name in found; "" if it is offered at once.
 	search, found   string
 	noFork, noUsage bool // what the program lacks
+	forkAt          bool // it goes back to a turn
+	// compact makes it shorten the conversation.
+	compact string
 	// failures are the codes of those that the program tells as something else
 	// than what they are: "" for a turn that ends well.
 	failures map[string]string
@@ -39,10 +42,12 @@ var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
 		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
+		forkAt: true, compact: "/compact",
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",
 		setup: codexSetup, search: `tool: tool_search {"query":"lookup"}`, found: "mcp__polyhost.lookup",
+		forkAt: true, compact: "/compact",
 	},
 	{
 		backend: "pi", packages: []string{"@mariozechner/pi-coding-agent@0.73.1"}, program: "pi",

@@ -87,6 +87,8 @@ func TestAgents(t *testing.T) {
 				{"a message waits for the turn, or steers it", true, queued},
 				{"a conversation goes on in a new process", true, resumed},
 				{"a fork leaves the conversation as it is", !c.noFork, forked},
+				{"a fork at an earlier turn knows what was before", c.forkAt, wentBack},
+				{"turns that are taken back are forgotten", c.forkAt, forgot},
 				{"a model's errors are told once, as what they are", true, failed},
 				{"reasoning comes apart from the answer", true, reasoned},
 				{"a picture reaches the model", true, pictured},
@@ -264,19 +266,47 @@ func resumed(t *testing.T, r *rig) {
 func forked(t *testing.T, r *rig) {
 	k := r.talk(t)
 	k.play("text: the common past")
-	fork := r.other(t, r.fork(t, k.id))
-	fork.prompt("say 9 words", nil)
-	fork.until("turn after the past ones", func(e *event.Event) bool {
-		b, ok := e.Body.(*event.TurnStarted)
-		return ok && b.Message.Text == "say 9 words"
-	})
-	if _, end := fork.ended(); end.Status != event.TurnComplete {
-		t.Errorf("the fork's turn ended %s", encode(end))
-	}
+	r.other(t, r.fork(t, k.id, "")).goOn("say 9 words")
 	k.play("say 11 words")
 	common, forked, first := r.asks(t, "text: the common past"), r.asks(t, "say 9 words"), r.asks(t, "say 11 words")
 	if len(common) == 0 || len(forked) == 0 || len(first) == 0 || forked[0].Messages <= common[0].Messages || first[0].Messages != forked[0].Messages {
 		t.Errorf("the model was sent %s, in the fork %s and in the first %s", encode(common), encode(forked), encode(first))
+	}
+}
+
+// wentBack forks at each turn of a conversation, and at its first one again when
+// it has been shortened.
+func wentBack(t *testing.T, r *rig) {
+	k := r.other(t, r.open(t))
+	k.play("text: the first secret")
+	k.prompt("run: touch second.txt", nil)
+	k.answer("allow")
+	if _, end := k.ended(); end.Status != event.TurnComplete {
+		t.Fatalf("the second turn ended %s: %s", end.Status, encode(end.Error))
+	}
+	k.play("text: the third secret")
+	ends := r.ends(t, k.id)
+	if len(ends) != 3 {
+		t.Fatalf("turns end with %v", ends)
+	}
+	sent := func(step, at string) int {
+		t.Helper()
+		r.other(t, r.fork(t, k.id, at)).goOn(step)
+		asked := r.asks(t, step)
+		if len(asked) == 0 {
+			t.Fatal("the model was not asked")
+		}
+		return asked[0].Messages
+	}
+	first, second, third := sent("say 13 words", ends[0]), sent("say 14 words", ends[1]), sent("say 15 words", ends[2])
+	k.play("say 16 words")
+	whole := r.asks(t, "say 16 words")
+	if first >= second || second >= third || len(whole) == 0 || whole[0].Messages < third {
+		t.Errorf("after one turn the model was sent %d messages, after two %d, after three %d and in the conversation %s", first, second, third, encode(whole))
+	}
+	k.play(r.cli.compact)
+	if again := sent("say 17 words", ends[0]); again != first {
+		t.Errorf("after one turn the model was sent %d messages, and %d once the conversation was shortened", first, again)
 	}
 }
 

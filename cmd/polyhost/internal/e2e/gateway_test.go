@@ -266,6 +266,19 @@ func (k *talk) play(text string) []*event.Event {
 	return seen
 }
 
+// goOn is play in a fork, whose events begin with those of its past turns.
+func (k *talk) goOn(text string) {
+	k.t.Helper()
+	k.prompt(text, nil)
+	k.until("turn after the past ones", func(e *event.Event) bool {
+		b, ok := e.Body.(*event.TurnStarted)
+		return ok && b.Message.Text == text
+	})
+	if _, end := k.ended(); end.Status != event.TurnComplete {
+		k.t.Errorf("%q ended %s: %s", text, end.Status, encode(end.Error))
+	}
+}
+
 // asked waits for an approval and answers it over Snowpea.
 func (k *talk) answer(decision string) *event.Interaction {
 	k.t.Helper()
@@ -342,20 +355,17 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// fork forks a session on cognitio and returns the new one's id.
-func (r *rig) fork(t *testing.T, session string) string {
+// cognitio asks something of a session on cognitio.
+func (r *rig) cognitio(t *testing.T, method, session, path string, body any) []byte {
 	t.Helper()
-	u, err := id.Parse(session)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	at := r.at["cognitio"]
-	req, err := http.NewRequestWithContext(ctx, "POST", at["url"]+"/session/"+u.CognitioDescending("ses")+"/fork", nil)
+	req, err := http.NewRequestWithContext(ctx, method, at["url"]+"/session/"+session+path, strings.NewReader(encode(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	req.SetBasicAuth(at["username"], at["password"])
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -364,16 +374,55 @@ func (r *rig) fork(t *testing.T, session string) string {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("fork: %d %s, %v", resp.StatusCode, b, err)
+		t.Fatalf("%s: %d %s, %v", path, resp.StatusCode, b, err)
 	}
+	return b
+}
+
+// ses is the name of a session on cognitio.
+func ses(t *testing.T, session string) string {
+	t.Helper()
+	u, err := id.Parse(session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.CognitioDescending("ses")
+}
+
+// fork forks a session on cognitio, at a message if one is named, and returns
+// the new one's id.
+func (r *rig) fork(t *testing.T, session, message string) string {
+	t.Helper()
+	body := object{}
+	if message != "" {
+		body["messageID"] = message
+	}
+	name := ses(t, session)
+	b := r.cognitio(t, "POST", name, "/fork", body)
 	var made struct{ ID, ForkedFrom string }
-	if err := json.Unmarshal(b, &made); err != nil || made.ForkedFrom != u.CognitioDescending("ses") {
+	if err := json.Unmarshal(b, &made); err != nil || made.ForkedFrom != name {
 		t.Errorf("the fork is %s, %v", b, err)
 	}
-	if u, err = id.ParseCognitioDescending("ses", made.ID); err != nil {
+	u, err := id.ParseCognitioDescending("ses", made.ID)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return u.String()
+}
+
+// ends are the last messages of a session's turns, as cognitio has them.
+func (r *rig) ends(t *testing.T, session string) (ends []string) {
+	t.Helper()
+	var all []struct{ Info struct{ ID, Role string } }
+	if err := json.Unmarshal(r.cognitio(t, "GET", ses(t, session), "/message", object{}), &all); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range all {
+		if i+1 == len(all) || all[i+1].Info.Role == "user" {
+			ends = append(ends, m.Info.ID)
+		}
+	}
+	return ends
 }
 
 // heard waits until the other front has told a text.
