@@ -255,12 +255,12 @@ func (k kept) branch(ctx context.Context) ([]*entry, error) {
 func past(id string, branch []*entry) (turns []agent.PastTurn) {
 	m := newMapper(nil, id)
 	var t *agent.PastTurn
-	status, failed := event.TurnComplete, ""
+	status, failed, place := event.TurnComplete, "", ""
 	finish := func() {
 		if t == nil {
 			return
 		}
-		end := agent.Frame{Kind: agent.TurnEnd, Status: status}
+		end := agent.Frame{Kind: agent.TurnEnd, Status: status, Point: place}
 		if status == event.TurnFailed {
 			end.Error = wentWrong(failed)
 		}
@@ -276,6 +276,7 @@ func past(id string, branch []*entry) (turns []agent.PastTurn) {
 		case e.Message.Role == "user":
 			finish()
 			t, status, failed = &agent.PastTurn{At: e.Timestamp, Prompt: e.Message.Content.text()}, event.TurnComplete, ""
+			place = e.ID
 			for _, p := range e.Message.Content {
 				if p.Type == "image" {
 					t.Attachments = append(t.Attachments, event.Attachment{Kind: event.AttachImage, MIME: p.MIME, Data: p.Data, Size: int64(len(p.Data))})
@@ -283,6 +284,7 @@ func past(id string, branch []*entry) (turns []agent.PastTurn) {
 			}
 		case t == nil:
 		case e.Message.Role == "assistant":
+			place = e.ID
 			t.Frames = append(t.Frames, m.whole(e.Message)...)
 			switch failed = e.Message.Error; e.Message.StopReason {
 			case "error":
@@ -293,6 +295,7 @@ func past(id string, branch []*entry) (turns []agent.PastTurn) {
 				status = event.TurnComplete
 			}
 		case e.Message.Role == "toolResult":
+			place = e.ID
 			t.Frames = append(t.Frames, m.end(&record{ToolCallID: e.Message.ToolCallID, ToolName: e.Message.ToolName, IsError: e.Message.IsError,
 				Result: e.Message.result()})...)
 		}

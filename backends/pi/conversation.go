@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type conversation struct {
 	m       *mapper
 	id      string // what resumes it; "" until pi keeps it
 	session string // the id of the running process's session
+	file    string // where pi keeps it
 	model   string // set on the running process
 	effort  string
 	offered string // tools offered to the running process, as JSON
@@ -85,7 +87,16 @@ func (c *conversation) run(ctx context.Context) error {
 		return errClosed
 	}
 	var args []string
+	if id == "" && c.o.Fork && c.o.ForkAt != "" {
+		part, err := copyUpTo(ctx, c.o.Resume, c.o.ForkAt)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(part) // pi has its own once it has answered
+		args = []string{"--fork", part}
+	}
 	switch {
+	case args != nil:
 	case id != "":
 		args = []string{"--session", id}
 	case c.o.Fork:
@@ -121,7 +132,7 @@ func (c *conversation) run(ctx context.Context) error {
 		return errors.Join(errors.New("pi does not tell its session"), p.kill())
 	}
 	c.mu.Lock()
-	c.session = s.SessionID
+	c.session, c.file = s.SessionID, s.File
 	c.mu.Unlock()
 	if id != "" {
 		return c.out.Put(ctx, agent.Frame{Kind: agent.ConversationID, Text: s.SessionID})

@@ -25,6 +25,10 @@ const (
 	// maxError is the longest error text in bytes.
 	maxError = 4 << 10
 
+	// maxTail is how many bytes of a conversation's file are read for its last
+	// entry.
+	maxTail = 1 << 20
+
 	// maxLine is the longest line, in bytes, of a kept conversation that is
 	// read; maxKept is the largest file of one.
 	maxLine = 16 << 20

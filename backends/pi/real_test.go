@@ -18,6 +18,12 @@ func real(t *testing.T) agent.Backend {
 	return &Backend{path: os.Getenv("POLYHOST_PI_REAL")}
 }
 
+func TestRealContract(t *testing.T) {
+	real(t) // its setting of the environment holds for all of them
+	open := func(*testing.T) agent.Backend { return &Backend{path: os.Getenv("POLYHOST_PI_REAL")} }
+	contract.Run(t, open, contract.Config{Text: "say 6 words", TextWant: "alpha bravo charlie", Forks: true, ForksAt: true})
+}
+
 func TestRealFailures(t *testing.T) {
 	contract.Failures(t, real, "say 2 words", "alpha bravo", []contract.Failure{
 		{Name: "401", Prompt: "fail 401", Code: event.CodeAuth},

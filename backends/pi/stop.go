@@ -119,9 +119,17 @@ func (c *conversation) end(t *turn, status event.TurnStatus, e *event.Error) {
 		frames = append(frames, agent.Frame{Kind: agent.Unsteered, Message: p.Message})
 	}
 	left := len(t.steers) > 0
+	last := agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e}
+	file := c.file
+	if c.id == "" {
+		file = "" // pi keeps nothing yet
+	}
 	c.mu.Unlock()
+	if file != "" {
+		last.Point = newest(file)
+	}
 	if left {
 		c.drop() // it would take the messages into the next turn
 	}
-	_ = c.out.Put(c.ctx, append(frames, agent.Frame{Kind: agent.TurnEnd, Turn: t.id, Status: status, Error: e})...)
+	_ = c.out.Put(c.ctx, append(frames, last)...)
 }

@@ -131,6 +131,7 @@ func (c contents) text() string {
 // state is the answer to get_state.
 type state struct {
 	SessionID string `json:"sessionId"`
+	File      string `json:"sessionFile"`
 	Model     *model `json:"model"`
 	Thinking  string `json:"thinkingLevel"`
 }

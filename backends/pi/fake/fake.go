@@ -23,6 +23,7 @@ import (
 // Scripted are its lines, for the contract suite.
 var Scripted = contract.Config{
 	Text: "say hello out there", TextWant: "hello out there", Long: "long", Slow: "sleep",
+	Forks: true, ForksAt: true,
 	Fail: "fail 400 the disk is full", FailWant: "the disk is full", Ask: "ask",
 	Exec:       func(command string) string { return "run " + command },
 	ClientTool: func(tool, input string) string { return "call " + tool + " " + input },
@@ -40,6 +41,7 @@ type fake struct {
 	mu      sync.Mutex
 	session string
 	file    string
+	last    any // the id of the file's newest entry
 	model   object
 	level   string
 	tools   map[string]bool
@@ -49,7 +51,6 @@ type fake struct {
 	ended   chan struct{} // closed at the end of a run
 	steers  []string
 	dialogs map[string]chan object
-	serial  int
 	fails   map[string]bool
 	wg      sync.WaitGroup
 }
@@ -88,7 +89,7 @@ func Main() int {
 		switch command.Type {
 		case "get_state":
 			f.mu.Lock()
-			reply["data"] = object{"model": f.model, "thinkingLevel": f.level, "isStreaming": f.busy, "sessionId": f.session}
+			reply["data"] = object{"model": f.model, "thinkingLevel": f.level, "isStreaming": f.busy, "sessionId": f.session, "sessionFile": f.file}
 			f.mu.Unlock()
 		case "get_available_models":
 			reply["data"] = object{"models": []any{fakeModel("stub-large"), fakeModel("stub-small")}}
@@ -175,16 +176,25 @@ func (f *fake) open(dir string) error {
 			continue
 		}
 		found, _ := filepath.Glob(filepath.Join(dir, "*_"+id+".jsonl"))
+		if name == "--fork" && filepath.IsAbs(id) {
+			found = []string{id}
+		}
 		if len(found) != 1 {
 			return fmt.Errorf("no session found matching '%s'", id)
-		}
-		if name == "--session" {
-			f.session, f.file = id, found[0]
-			return nil
 		}
 		b, err := os.ReadFile(found[0])
 		if err != nil {
 			return err
+		}
+		for line := range strings.Lines(string(b)) {
+			var e struct{ ID string }
+			if json.Unmarshal([]byte(line), &e) == nil {
+				f.last = e.ID
+			}
+		}
+		if name == "--session" {
+			f.session, f.file = id, found[0]
+			return nil
 		}
 		_, rest, _ := strings.Cut(string(b), "\n")
 		f.keepAt(dir, stamp)
@@ -206,12 +216,9 @@ func (f *fake) keep(m object) {
 		wd, _ := os.Getwd()
 		b = append(must(object{"type": "session", "version": 3, "id": f.session, "timestamp": time.Now().UTC(), "cwd": wd}), '\n')
 	}
-	f.serial++
-	parent := any(fmt.Sprintf("e%d", f.serial-1))
-	if b != nil {
-		parent = nil
-	}
-	b = append(append(b, must(object{"type": "message", "id": fmt.Sprintf("e%d", f.serial), "parentId": parent, "timestamp": time.Now().UTC(), "message": m})...), '\n')
+	parent := f.last
+	f.last = strings.ToLower(rand.Text()[:8])
+	b = append(append(b, must(object{"type": "message", "id": f.last, "parentId": parent, "timestamp": time.Now().UTC(), "message": m})...), '\n')
 	file, err := os.OpenFile(f.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, _ = file.Write(b)

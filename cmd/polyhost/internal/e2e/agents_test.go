@@ -27,7 +27,7 @@ type cli struct {
 	search, found   string
 	noFork, noUsage bool // what the program lacks
 	forkAt          bool // it goes back to a turn
-	// compact makes it shorten the conversation.
+	// compact makes it shorten the conversation, if a prompt can do that.
 	compact string
 	// failures are the codes of those that the program tells as something else
 	// than what they are: "" for a turn that ends well.
@@ -58,6 +58,7 @@ var clis = []cli{
 			write(t, filepath.Join(home, ".pi/agent/settings.json"), `{"defaultProvider":"stub","defaultModel":"stub-large","retry":{"maxRetries":1,"baseDelayMs":100}}`)
 			return []string{"PI_OFFLINE=1"}
 		},
+		forkAt: true,
 	},
 	{
 		backend: "gemini", packages: []string{"@google/gemini-cli@0.61.0"}, program: "gemini", noFork: true,

@@ -304,6 +304,9 @@ func wentBack(t *testing.T, r *rig) {
 	if first >= second || second >= third || len(whole) == 0 || whole[0].Messages < third {
 		t.Errorf("after one turn the model was sent %d messages, after two %d, after three %d and in the conversation %s", first, second, third, encode(whole))
 	}
+	if r.cli.compact == "" {
+		return
+	}
 	k.play(r.cli.compact)
 	if again := sent("say 17 words", ends[0]); again != first {
 		t.Errorf("after one turn the model was sent %d messages, and %d once the conversation was shortened", first, again)
