@@ -32,9 +32,9 @@ type Session struct {
 	urgent  chan func() // overtakes commands and frames
 	cmds    chan func()
 	frames  chan received
-	tickets chan ticketed
-	lost    chan struct{} // events could not be stored
-	gone    chan struct{} // closed when run has ended
+	tickets chan *ticketed // held by reference: a session has room for many, and uses few
+	lost    chan struct{}  // events could not be stored
+	gone    chan struct{}  // closed when run has ended
 
 	// The rest belongs to run's goroutine.
 	w         writer
@@ -83,7 +83,7 @@ func newSession(h *Host, st *state.State, private bool) *Session {
 		host: h, id: st.Info.ID, work: st, private: private,
 		log:    h.log.With("session", st.Info.ID.String()),
 		urgent: make(chan func(), inbox), cmds: make(chan func(), inbox), frames: make(chan received, inbox),
-		tickets: make(chan ticketed, maxTickets), lost: make(chan struct{}, 1), gone: make(chan struct{}),
+		tickets: make(chan *ticketed, maxTickets), lost: make(chan struct{}, 1), gone: make(chan struct{}),
 		chats: map[id.ID]*run{}, settled: map[id.ID]bool{}, keys: map[string]Prompted{}, idleSince: time.Now(),
 	}
 	s.w = writer{store: h.store, log: logName(s.id), last: st.Seq}
@@ -306,7 +306,7 @@ func (s *Session) commit() {
 		s.reserved = s.w.last + reserveSeqs
 		s.w.put = append(s.w.put, store.KV{Key: reservedKey(s.id), Value: fmt.Appendf(nil, "%d", s.reserved)})
 	}
-	out := ticketed{}
+	out := &ticketed{}
 	if reason != "" {
 		out.change, out.announce = s.host.note(&sum, reason)
 	}
