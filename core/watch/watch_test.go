@@ -302,16 +302,8 @@ func TestLostChangesAreOneChangeOfTheRoot(t *testing.T) {
 // for each directory, not for each file.
 func TestRestingFilesCostNothing(t *testing.T) {
 	t.Parallel()
-	dir, w := folder(t), newWatcher(t)
-	const dirs, each = 100, 100
-	for d := range dirs {
-		sub := fmt.Sprintf("%s/d%d", dir, d)
-		check(t, os.Mkdir(sub, 0o777))
-		write(t, sub+"/f0", "") // the others are links to it, which are made faster
-		for f := 1; f < each; f++ {
-			check(t, os.Link(sub+"/f0", fmt.Sprintf("%s/f%d", sub, f)))
-		}
-	}
+	dir, dirs := tenThousand(t)
+	w := newWatcher(t)
 	_, l := w.follow(t, Options{Root: dir, Recursive: true})
 	before := w.Stats()
 	if before.Dirs != dirs+1 {
