@@ -35,6 +35,7 @@ var abilities = map[string]string{
 	"Compact":       "compaction that is told",
 	"Dirs":          "several working directories",
 	"SwitchServers": "MCP servers switched at work",
+	"Plugins":       "plugins of clients",
 }
 
 // The table in the docs is made from what the drivers promise, so that neither

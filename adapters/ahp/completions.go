@@ -113,15 +113,15 @@ func (c *conn) completions(ctx context.Context, r *jsonrpc.Request) (any, error)
 }
 
 // commandsOf are the commands and skills of a session: those that its agent said
-// in it, or, before that, those that it has everywhere.
+// in it, or, before that, those that it has everywhere, and those of its plugins.
 func (f *Front) commandsOf(info *event.SessionInfo) []agent.Command {
+	var own []agent.Command
 	if view := f.host.Extensions().Of(info.ID); view.Offer != nil {
-		return view.Offer.Commands
+		own = view.Offer.Commands
+	} else if a, ok := f.agentNamed(info.Backend); ok {
+		own = a.Info.Commands
 	}
-	if a, ok := f.agentNamed(info.Backend); ok {
-		return a.Info.Commands
-	}
-	return nil
+	return f.withPlugins(own, info)
 }
 
 // dirsAt are the working directories of a chat, or of its session.

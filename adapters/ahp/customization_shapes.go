@@ -11,19 +11,36 @@ import (
 
 // customization is a container, one of its children, or an MCP server.
 type customization struct {
-	Type                  string            `json:"type"`
-	ID                    string            `json:"id"`
-	URI                   string            `json:"uri"`
-	Name                  string            `json:"name"`
-	Description           string            `json:"description,omitempty"`
-	Enabled               *bool             `json:"enabled,omitempty"`
-	Contents              string            `json:"contents,omitempty"`
-	Writable              *bool             `json:"writable,omitempty"`
-	DisableUserInvocation bool              `json:"disableUserInvocation,omitempty"`
-	Enablement            []enablement      `json:"enablement,omitempty"`
-	State                 *mcpState         `json:"state,omitempty"`
-	Children              *[]customization  `json:"children,omitempty"`
-	Meta                  map[string]string `json:"_meta,omitempty"`
+	Type                  string `json:"type"`
+	ID                    string `json:"id"`
+	URI                   string `json:"uri"`
+	Name                  string `json:"name"`
+	Description           string `json:"description,omitempty"`
+	Enabled               *bool  `json:"enabled,omitempty"`
+	Contents              string `json:"contents,omitempty"`
+	Writable              *bool  `json:"writable,omitempty"`
+	DisableUserInvocation bool   `json:"disableUserInvocation,omitempty"`
+	// DisableModelInvocation is of skills and agents, Model and Tools of agents,
+	// AlwaysApply and Globs of rules, in plugins.
+	DisableModelInvocation bool         `json:"disableModelInvocation,omitempty"`
+	Model                  string       `json:"model,omitempty"`
+	Tools                  []string     `json:"tools,omitempty"`
+	AlwaysApply            bool         `json:"alwaysApply,omitempty"`
+	Globs                  []string     `json:"globs,omitempty"`
+	Enablement             []enablement `json:"enablement,omitempty"`
+	// ClientID, Version and Load are of plugins.
+	ClientID string            `json:"clientId,omitempty"`
+	Version  string            `json:"version,omitempty"`
+	Load     *loadState        `json:"load,omitempty"`
+	State    *mcpState         `json:"state,omitempty"`
+	Children *[]customization  `json:"children,omitempty"`
+	Meta     map[string]string `json:"_meta,omitempty"`
+}
+
+// loadState is how a plugin is: loading, loaded, or error for the reason.
+type loadState struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message,omitempty"`
 }
 
 // enablement is a decision; its kinds are session, workspace and global.
@@ -53,6 +70,9 @@ const (
 	typeAgent     = "agent"
 	typeDirectory = "directory"
 	typeServer    = "mcpServer"
+	typePlugin    = "plugin"
+	typeRule      = "rule"
+	typeHook      = "hook"
 )
 
 // metaArgumentHint is what a skill has no field for.

@@ -82,7 +82,8 @@ func (l *live) customizationsNow() []customization {
 	if offer == nil {
 		offer = &agent.Offer{Commands: a.Info.Commands, Subagents: a.Info.Subagents}
 	}
-	return append(containers(offer, a.Info.Folders, info.Dirs[0]), l.servers(&view)...)
+	out := append(containers(l.ownOffer(offer), a.Info.Folders, info.Dirs[0]), l.servers(&view)...)
+	return append(out, l.pluginShapes(a)...)
 }
 
 // settleCustomizations says what changed of them.
@@ -136,7 +137,7 @@ type customizationAction struct {
 }
 
 // customizationActions are those that lead from one list to another, of servers
-// that changed, came or went; false when that takes the whole list.
+// and plugins that changed, came or went; false when that takes the whole list.
 func customizationActions(was, now []customization) (out []customizationAction, fits bool) {
 	at := map[string]*customization{}
 	for i := range now {
@@ -156,10 +157,10 @@ func customizationActions(was, now []customization) (out []customizationAction, 
 		if reflect.DeepEqual(old, next) {
 			continue
 		}
-		if old.Type != typeServer || next.Type != typeServer {
+		if old.Type == typeDirectory || next.Type == typeDirectory {
 			return nil, false
 		}
-		out = append(out, serverChange(old, next))
+		out = append(out, change(old, next))
 	}
 	for i := range now {
 		if slices.Contains(left, now[i].ID) {
@@ -178,7 +179,8 @@ func updated(c *customization) any {
 	return map[string]any{"type": "session/customizationUpdated", "customization": c}
 }
 
-func serverChange(old, next *customization) customizationAction {
+// change says how a server or a plugin changed.
+func change(old, next *customization) customizationAction {
 	a := customizationAction{id: next.ID, action: updated(next), decisions: next.Enablement}
 	if a.decisions == nil {
 		a.decisions = []enablement{}
@@ -189,7 +191,7 @@ func serverChange(old, next *customization) customizationAction {
 	a.only = a.decided && reflect.DeepEqual(&only, next)
 	state := *old
 	state.State = next.State
-	if reflect.DeepEqual(&state, next) {
+	if next.Type == typeServer && reflect.DeepEqual(&state, next) {
 		a.action = map[string]any{"type": "session/mcpServerStateChanged", "id": next.ID, "state": next.State}
 	}
 	return a
@@ -241,6 +243,9 @@ func (a *action) toggleCustomization(context.Context) error {
 	ds, err := decisions(*p.Enablement, info.Dirs[0])
 	if err != nil {
 		return err
+	}
+	if c.Type == typePlugin {
+		return a.togglePlugin(p.ID, ds)
 	}
 	if c.Type != typeServer {
 		a.live.restate()

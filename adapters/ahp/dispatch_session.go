@@ -194,8 +194,9 @@ func (a *action) configure(ctx context.Context) error {
 
 // announcement is what a client says of itself in a session.
 type announcement struct {
-	raw   json.RawMessage
-	tools []event.ClientTool
+	raw     json.RawMessage
+	tools   []event.ClientTool
+	plugins []announcedPlugin
 }
 
 // announce reads an active client. Its id is the connection's own, whatever it
@@ -212,11 +213,15 @@ func (c *conn) announce(raw json.RawMessage) (*announcement, error) {
 			Description string          `json:"description"`
 			InputSchema json.RawMessage `json:"inputSchema"`
 		} `json:"tools" jsonx:"required"`
+		Customizations []announcedPlugin `json:"customizations"`
 	}
 	if err := decode(raw, &p, "activeClient"); err != nil {
 		return nil, err
 	}
-	a := &announcement{raw: raw}
+	if err := judgePlugins(p.Customizations); err != nil {
+		return nil, err
+	}
+	a := &announcement{raw: raw, plugins: p.Customizations}
 	if own := c.who().id; p.ClientID != own {
 		var whole map[string]json.RawMessage
 		if err := decode(raw, &whole, "activeClient"); err != nil {
@@ -257,7 +262,7 @@ func (c *conn) join(ctx context.Context, l *live, a *announcement, o *origin) (b
 	c.front.mu.Lock()
 	cl.member[l.id] = true
 	c.front.mu.Unlock()
-	return l.setClient(cl.id, a.raw, o), nil
+	return l.setClient(cl, a, o), nil
 }
 
 func (a *action) setActiveClient(ctx context.Context) error {

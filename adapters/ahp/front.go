@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -54,6 +55,7 @@ type Front struct {
 	repos       *repos
 	facts       *facts
 	customs     *customizations
+	plugins     *plugins
 	forge       *forge.Client
 	handovers   handovers
 	worktrees   *worktrees
@@ -142,6 +144,7 @@ func New(d shared.Deps) (shared.Front, error) {
 	f.telemetry, f.bundles, f.shutdown = newTelemetry(f, source), &bundles{book: d.Book}, d.Shutdown
 	f.services = []service{f.terminals, f.watches, f.annotations, f.automations, f.changesets, f.telemetry}
 	f.customs = newCustomizations(f)
+	f.plugins = newPlugins(f)
 	d.Automations.Watch(f.automations.changed)
 	f.host.Terminals().Watch(f.terminals.changed)
 	return f, nil
@@ -191,7 +194,10 @@ func (f *Front) Bound(addrs map[string]string) (any, error) {
 func (f *Front) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, f.cancel)
 	defer stop()
-	f.wg.Go(func() { f.root.agentsReady(f.ctx) })
+	f.wg.Go(func() {
+		f.root.agentsReady(f.ctx)
+		f.customs.touch(id.Nil) // sessions show what their agents can do
+	})
 	f.wg.Go(func() { f.customs.run(f.ctx) })
 	f.wg.Go(f.keepMarks)
 	f.wg.Go(f.sweep)
@@ -431,24 +437,30 @@ func (l *live) session() *host.Session {
 	return l.sess
 }
 
-// setClient announces a client in the session. It reports whether anything
-// changed.
-func (l *live) setClient(clientID string, raw json.RawMessage, o *origin) bool {
+// setClient announces a client in the session, with its plugins. It reports
+// whether anything changed.
+func (l *live) setClient(cl *client, a *announcement, o *origin) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.clients {
-		if l.clients[i].id != clientID {
-			continue
-		}
-		if string(l.clients[i].raw) == string(raw) {
-			return false
-		}
-		l.clients[i].raw = raw
-		l.sayClient(raw, o)
-		return true
+	if l.gone {
+		return false
 	}
-	l.clients = append(l.clients, activeClient{clientID, raw})
-	l.sayClient(raw, o)
+	i := slices.IndexFunc(l.clients, func(c activeClient) bool { return c.id == cl.id })
+	if i >= 0 && string(l.clients[i].raw) == string(a.raw) {
+		if slices.ContainsFunc(l.clients[i].plugs, l.front.plugins.gaveUp) { // it is back
+			l.replug(&l.clients[i], cl, a.plugins)
+			l.customize()
+		}
+		return false
+	}
+	if i < 0 {
+		i = len(l.clients)
+		l.clients = append(l.clients, activeClient{id: cl.id})
+	}
+	l.clients[i].raw = a.raw
+	l.sayClient(a.raw, o)
+	l.replug(&l.clients[i], cl, a.plugins)
+	l.customize()
 	return true
 }
 
@@ -462,10 +474,13 @@ func (l *live) removeClient(clientID string, o *origin) bool {
 	defer l.mu.Unlock()
 	for i := range l.clients {
 		if l.clients[i].id == clientID {
+			left := l.clients[i]
 			l.clients = append(l.clients[:i:i], l.clients[i+1:]...)
 			l.say(id.Nil, o, func(*renderer) any {
 				return map[string]any{"type": "session/activeClientRemoved", "clientId": clientID}
 			})
+			l.unplug(&left)
+			l.customize()
 			return true
 		}
 	}

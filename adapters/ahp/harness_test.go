@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/ahp/strict"
 	shared "github.com/polyhost/polyhost/adapters/front"
 	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
@@ -73,6 +75,10 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	agent := demo.New()
 	o := host.Options{Store: g.store, Backends: []host.NamedBackend{{Name: "demo", Backend: agent}}, DefaultDir: g.dir,
 		Log: log, Grace: 50 * time.Millisecond}
+	var err error
+	if o.Addons, err = addon.Open(filepath.Join(g.home, "addons")); err != nil {
+		g.t.Fatal(err)
+	}
 	for _, c := range change {
 		c(&o)
 	}

@@ -146,6 +146,16 @@ const (
 
 	// maxPage is how many sessions one page of the list holds at most.
 	maxPage = 1000
+	// maxPlugins is how many plugins a client may bring to a session, maxPluginID
+	// and maxPluginURI how long their ids, names and URIs are, in bytes.
+	maxPlugins   = 64
+	maxPluginID  = 1 << 10
+	maxPluginURI = 4 << 10
+	// maxSentence is the longest reason why a plugin is not there, in bytes.
+	maxSentence = 500
+	// maxPluginCopies is how many copies of plugins may be used, or wait to be
+	// made, at once.
+	maxPluginCopies = 256
 	// maxActiveClient bounds what a client says of itself in a session.
 	maxActiveClient = 1 << 20
 

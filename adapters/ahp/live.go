@@ -75,8 +75,9 @@ type chatView struct {
 }
 
 type activeClient struct {
-	id  string
-	raw json.RawMessage // whole entry
+	id    string
+	raw   json.RawMessage // whole entry
+	plugs []*plug
 }
 
 // expected is a dispatched action whose event has not come by yet.
@@ -201,6 +202,9 @@ func (l *live) reopen(ctx context.Context) bool {
 		}
 	}
 	l.gone = true
+	for i := range l.clients {
+		l.unplug(&l.clients[i])
+	}
 	l.followDir()
 	l.wake()
 	for _, s := range l.open {

@@ -119,11 +119,15 @@ type initialized struct {
 // anthropicAPI is what a client may lend a key for.
 const anthropicAPI = "https://api.anthropic.com"
 
+// pluginsSince is a version that certainly takes --plugin-dir; one that does not
+// would not start.
+const pluginsSince = "2.1.0"
+
 // Can is what the agent promises, whatever is installed.
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true, Plugins: true,
 	}
 }
 
@@ -145,6 +149,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	if info.Version, err = program.Version(short, s); err != nil {
 		return agent.Info{}, err
 	}
+	info.Capabilities.Plugins = !cli.Older(info.Version, pluginsSince)
 	dir, err := os.MkdirTemp("", "polyhost-claude-")
 	if err != nil {
 		return agent.Info{}, fmt.Errorf("make a folder to start Claude Code in: %w", err)

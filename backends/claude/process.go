@@ -49,6 +49,9 @@ func (c *conversation) begin() error {
 	for _, dir := range c.open.Dirs[1:] {
 		s.Args = append(s.Args, "--add-dir", dir)
 	}
+	for _, dir := range c.open.Plugins {
+		s.Args = append(s.Args, "--plugin-dir", dir)
+	}
 	switch {
 	case c.m.session != "":
 		s.Args = append(s.Args, "--resume", c.m.session)

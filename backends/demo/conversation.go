@@ -29,6 +29,7 @@ type conversation struct {
 	key     string // makes ids unique across conversations
 	id      string // what Open.Resume takes
 	servers []agent.MCPServer
+	plugins []string
 	extras  extras
 	out     *outbox.Outbox
 	ctx     context.Context // ends with Close
@@ -46,7 +47,7 @@ type conversation struct {
 func newConversation(b *Backend, o agent.Open) (*conversation, error) {
 	c := &conversation{
 		backend: b, dirs: o.Dirs, key: strings.ToLower(rand.Text()[:10]),
-		out: outbox.New(), settings: o.Settings, tools: o.Tools, servers: o.MCP, last: make(chan struct{}),
+		out: outbox.New(), settings: o.Settings, tools: o.Tools, servers: o.MCP, plugins: o.Plugins, last: make(chan struct{}),
 	}
 	close(c.last)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

@@ -16,6 +16,7 @@
 //	                            sign_in (TEXT: its address), failed (why) or gone
 //	background NAME [CMD]       goes on with CMD after the turn, or has done with it
 //	command NAME TEXT           has a command more, skill NAME TEXT a skill
+//	plugins                     says which plugins it was given and can read
 //	sleep MS                    waits
 //	fail TEXT                   ends the turn with an error
 //	crash                       kills the process
@@ -67,7 +68,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
-			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true,
+			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, Plugins: true,
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},

@@ -3,7 +3,10 @@ package demo
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -59,6 +62,20 @@ func (s *script) offers(c agent.Command) (bool, error) {
 	x.offer.Commands = append(slices.Clip(x.offer.Commands), c)
 	offer := x.offer
 	return true, s.t.c.out.Put(s.t.ctx, agent.Frame{Kind: agent.Offers, Offer: &offer})
+}
+
+// plugins says which plugins the conversation has.
+func (s *script) plugins() error {
+	var there []string
+	for _, dir := range s.t.c.plugins {
+		if _, err := os.ReadDir(dir); err == nil {
+			there = append(there, filepath.Base(dir))
+		}
+	}
+	if there == nil {
+		there = []string{"none"}
+	}
+	return s.say(agent.TextDelta, "plugins: "+strings.Join(there, ", "))
 }
 
 // background says that the agent goes on with something, or not any more. Nothing

@@ -38,6 +38,8 @@ func (s *script) do(line string) error {
 	switch {
 	case word == "crash" && rest == "":
 		return ErrCrashed
+	case word == "plugins" && rest == "":
+		return s.plugins()
 	case rest == "":
 		return s.say(agent.TextDelta, line)
 	}

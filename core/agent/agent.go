@@ -165,6 +165,8 @@ type Capabilities struct {
 	Background bool `json:"background,omitempty"`
 	// SwitchServers: its conversations are ServerSwitchers.
 	SwitchServers bool `json:"switch_servers,omitempty"`
+	// Plugins: the agent takes Open.Plugins. It can resume, too.
+	Plugins bool `json:"plugins,omitempty"`
 	// Compact: the agent shortens its context, by itself or when asked.
 	Compact bool `json:"compact,omitempty"`
 }
@@ -262,6 +264,9 @@ type Open struct {
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Tools are run by clients: a call becomes a ClientCall frame.
 	Tools []event.ClientTool `json:"tools,omitempty"`
+	// Plugins are folders that the agent is to load as plugins for this
+	// conversation; the last part of a path is the plugin's name.
+	Plugins []string `json:"plugins,omitempty"`
 	// Tokens were lent by a client for resources of Info, by their ids, in place
 	// of the agent's own. They are secrets: not logged and not kept.
 	Tokens map[string]string `json:"tokens,omitempty"`

@@ -42,7 +42,7 @@ type decided struct {
 // New returns a registry with the decisions that save was last given; nil for
 // none.
 func New(stored []byte, save func([]byte) error) (*Registry, error) {
-	r := &Registry{save: save, views: map[id.ID]*View{}}
+	r := &Registry{save: save, views: map[id.ID]*View{}, brought: map[id.ID][]brought{}}
 	if len(stored) > 0 {
 		if err := json.Unmarshal(stored, &r.decided); err != nil {
 			return nil, fmt.Errorf("read the decisions: %w", err)

@@ -1,7 +1,7 @@
 // Package extend keeps what extends the agents of sessions beside their
 // settings: the commands, skills and subagents that an agent has in a session,
-// the MCP servers it is connected to, and what people decided to switch off. It
-// knows no front and no agent.
+// the MCP servers it is connected to, the plugins that were brought for it, and
+// what people decided to switch off. It knows no front and no agent.
 //
 // What agents say is kept in memory: they say it again when they run. Decisions
 // are stored before Decide returns. Nothing here blocks but for that; watchers
@@ -44,6 +44,8 @@ type Registry struct {
 	mu       sync.Mutex
 	views    map[id.ID]*View
 	order    []id.ID // of views, the oldest first
+	brought  map[id.ID][]brought
+	settled  chan struct{} // closed when a plugin changed; nil while nobody waits
 	offer    *agent.Offer
 	decided  []decided
 	watchers []func(id.ID)
@@ -109,6 +111,7 @@ func (r *Registry) Forget(session id.ID) error {
 		delete(r.views, session)
 		r.order = slices.DeleteFunc(r.order, func(x id.ID) bool { return x == session })
 	}
+	delete(r.brought, session)
 	r.mu.Unlock()
 	return r.dropSession(session)
 }

@@ -1,6 +1,7 @@
 package extend
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -102,5 +103,37 @@ func TestOffersThatAreTheSameAreKeptOnce(t *testing.T) {
 	}
 	if r.Of(a).Offer != r.Of(b).Offer || !reflect.DeepEqual(r.Of(a).Offer.Subagents, []agent.Persona{{Name: "x"}}) {
 		t.Errorf("%+v and %+v", r.Of(a).Offer, r.Of(b).Offer)
+	}
+}
+
+func TestPluginsAreThoseThatWereBroughtAndAreOn(t *testing.T) {
+	t.Parallel()
+	r, _ := registry(t, nil)
+	s := id.New()
+	told := 0
+	r.Watch(func(id.ID) { told++ })
+	r.Bring(s, "x", nil) // nothing before, nothing now
+	r.Bring(s, "x", []Plugin{{Thing: "a", Copy: "1"}, {Thing: "b", Loading: true}, {Thing: "c", Copy: "3", Off: true}})
+	r.Bring(s, "y", []Plugin{{Thing: "a", Copy: "1"}, {Thing: "d", Copy: "4"}})
+	if got := r.Copies(s, "/w"); told != 2 || !reflect.DeepEqual(got, []string{"1", "4"}) {
+		t.Errorf("%v, told %d times", got, told)
+	}
+	waits, stop := context.WithCancel(t.Context())
+	stop()
+	r.PluginsSettled(waits, s)
+	done := make(chan struct{})
+	go func() { defer close(done); r.PluginsSettled(t.Context(), s) }()
+	r.Bring(s, "x", []Plugin{{Thing: "b", Copy: "2"}, {Thing: "c", Copy: "3", Off: true}})
+	<-done
+	for thing, on := range map[string]bool{"c": true, "d": false} {
+		if _, err := r.Decide(s, "/w", thing, []Decision{{Scope: ForAll, On: on}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.Copies(s, "/w"); !reflect.DeepEqual(got, []string{"2", "3", "1"}) {
+		t.Errorf("%v", got)
+	}
+	if err := r.Forget(s); err != nil || r.Copies(s, "/w") != nil {
+		t.Errorf("of a session that is gone: %v, %v", r.Copies(s, "/w"), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -23,6 +24,8 @@ type conversation struct {
 	out     chan func(context.Context, agent.Conversation)
 	done    chan struct{} // closed when the agent's process is gone
 	door    ToolDoor      // nil if clients' tools are not served to it
+	// plugins are the copies that it was given; nil until it is opened.
+	plugins atomic.Pointer[[]string]
 }
 
 var errStuck = errors.New("the agent takes no commands")
@@ -30,7 +33,8 @@ var errStuck = errors.New("the agent takes no commands")
 // converse opens a conversation in the background. Its frames, and its end,
 // arrive in the session's inbox. It begins when the chat's conversation before
 // it has ended: two processes of one conversation would write over each other.
-func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation, door ToolDoor) *conversation {
+// An agent that takes plugins gets those that the session has then.
+func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation, door ToolDoor, plugins bool) *conversation {
 	c := &conversation{session: s, chat: chat, out: make(chan func(context.Context, agent.Conversation), maxCommands),
 		done: make(chan struct{}), door: door}
 	c.ctx, c.cancel = context.WithCancel(s.host.ctx)
@@ -41,6 +45,9 @@ func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *co
 		}
 		defer c.cancel()
 		before.ended(c.ctx)
+		for _, held := range c.givePlugins(&o, plugins) {
+			defer held.Release()
+		}
 		open, cancel := context.WithTimeout(c.ctx, OpenWithin)
 		conv, err := b.Open(open, o)
 		cancel()

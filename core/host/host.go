@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/extend"
@@ -53,6 +54,9 @@ type Options struct {
 	// Tools serves clients' tools to agents that connect to MCP servers; nil
 	// serves none.
 	Tools ToolServer
+	// Addons has the copies of the plugins that are brought to sessions; nil for
+	// none.
+	Addons *addon.Store
 	// Past is how many past conversations of each agent are listed; negative
 	// is none.
 	Past  int
@@ -195,6 +199,9 @@ func (h *Host) Terminals() *terminal.Set { return h.terminals }
 // Extensions are the commands, skills, subagents and MCP servers of sessions,
 // and what was decided of them.
 func (h *Host) Extensions() *extend.Registry { return h.extended }
+
+// Addons has the copies of plugins that are brought to sessions; nil for none.
+func (h *Host) Addons() *addon.Store { return h.opt.Addons }
 
 // Allowlist is the lasting list of calls that need no asking.
 func (h *Host) Allowlist() *policy.Allowlist { return h.allow }

@@ -20,6 +20,9 @@ const (
 	// its conversation is closed. What a driver and its supervisor do about a
 	// close that is not answered fits into the rest of ten seconds.
 	CancelWithin = 4 * time.Second
+	// PluginsWithin is how long an agent that starts waits for the plugins that are
+	// still being copied; it then begins without them.
+	PluginsWithin = 10 * time.Second
 	// OpenWithin is how long an agent may take to start.
 	OpenWithin = 60 * time.Second
 	// ClosingWithin is how long a chat's next agent waits for the process of

@@ -71,6 +71,10 @@ func (s *Session) prompt(r *run) {
 	}
 	settings := merged(s.work.Info.Settings, r.message.Settings)
 	tools := s.tools(r)
+	if s.otherPlugins(r) {
+		s.log.Info("The agent starts again with other plugins", "chat", r.chat.String())
+		r.drop()
+	}
 	if r.conv == nil {
 		dirs := dirsOf(s.work, c)
 		if err := s.host.checkDirs(dirs); err != nil {
@@ -90,7 +94,7 @@ func (s *Session) prompt(r *run) {
 			open.Resume, open.Fork, open.ForkAt = c.ForkOf, true, c.ForkAt
 		}
 		door := s.openDoor(r, &open)
-		r.conv = s.converse(backend, open, r.chat, r.before, door)
+		r.conv = s.converse(backend, open, r.chat, r.before, door, s.host.can(s.work.Info.Backend).Plugins)
 		r.before = nil
 	}
 	if r.conv.door != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/polyhost/polyhost/adapters/toolserver"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/endpoints"
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
@@ -60,6 +61,7 @@ type gateway struct {
 	store    *boltstore.Store
 	tools    *listen.Server // clients' tools for the agents
 	agents   []host.NamedBackend
+	addons   *addon.Store // nil: clients bring no plugins
 	host     *host.Host
 	services []*service
 	// automations run until stopAutomations, before the host closes.
@@ -159,7 +161,12 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	if err != nil {
 		return none, err
 	}
-	g.host, err = host.Open(ctx, host.Options{Store: g.store, Backends: g.agents, DefaultDir: g.o.Workspace, Fenced: files.New(g.o.Home).Fenced,
+	if g.o.ClientPlugins {
+		if g.addons, err = addon.Open(filepath.Join(g.o.Home, "client-plugins")); err != nil {
+			return none, err
+		}
+	}
+	g.host, err = host.Open(ctx, host.Options{Store: g.store, Addons: g.addons, Backends: g.agents, DefaultDir: g.o.Workspace, Fenced: files.New(g.o.Home).Fenced,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
 		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace,
 		Terminals: terminal.Options{Files: filepath.Join(g.o.Home, "shell"), Env: []string{supervisor.InstanceVar + "=" + g.instance.ID}}})
@@ -168,6 +175,11 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	if err := g.openAutomations(ctx); err != nil {
 		return none, err
+	}
+	if g.addons != nil { // all that use copies of an earlier run hold them by now
+		if err := g.addons.Sweep(); err != nil {
+			g.log.Warn("Copies of plugins that nobody uses are left", "err", err)
+		}
 	}
 	e, err := g.serve()
 	if err != nil {

@@ -60,6 +60,8 @@ type Settings struct {
 	// PluginEnv are the variables of the gateway's environment that a plugin gets
 	// beside the usual ones, separated by spaces, by the plugin's name.
 	PluginEnv map[string]string
+	// ClientPlugins has plugins that clients bring copied and given to agents.
+	ClientPlugins bool
 	// ACPAgents are commands of agents that speak the Agent Client Protocol,
 	// by the agent's name; arguments are separated by spaces.
 	ACPAgents map[string]string
@@ -108,6 +110,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")
 	own.StringToStringVar(&s.PluginPins, "plugin-pins", nil, "SHA-256 sums that plugins must have: name=hex")
 	own.StringToStringVar(&s.PluginEnv, "plugin-env", nil, "further environment variables that plugins get: name=\"VARIABLE VARIABLE\"")
+	own.BoolVar(&s.ClientPlugins, "client-plugins", true, "copy the plugins that clients bring and have agents load them")
 	own.StringToStringVar(&s.ACPAgents, "acp-agents", nil, "agents that speak the Agent Client Protocol: name=\"COMMAND ARGUMENT\"")
 	src.flags.AddFlagSet(own)
 	fs.AddFlagSet(own)

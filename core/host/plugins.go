@@ -1,0 +1,47 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/polyhost/polyhost/core/addon"
+	"github.com/polyhost/polyhost/core/agent"
+)
+
+// otherPlugins reports whether a chat's agent, which is between two turns, must
+// start again because the session's plugins are not those that it was given. One
+// that works on in the background is left alone until it has done.
+func (s *Session) otherPlugins(r *run) bool {
+	if r.conv == nil || r.background || !s.host.can(s.work.Info.Backend).Plugins {
+		return false
+	}
+	c, given := s.work.Chat(r.chat), r.conv.plugins.Load()
+	if c == nil || c.Conversation == "" || given == nil {
+		return false
+	}
+	return !slices.Equal(*given, s.host.extended.Copies(s.id, s.work.Info.Dirs[0]))
+}
+
+// givePlugins has an agent that is to be opened load the session's plugins. Those
+// that are on their way it waits for, within a bound. The copies are held for as
+// long as the agent may read them.
+func (c *conversation) givePlugins(o *agent.Open, takes bool) (held []*addon.Copy) {
+	h, given := c.session.host, []string{}
+	if takes && h.opt.Addons != nil {
+		ctx, cancel := context.WithTimeout(c.ctx, PluginsWithin)
+		h.extended.PluginsSettled(ctx, c.session.id)
+		cancel()
+		given = h.extended.Copies(c.session.id, c.session.State().Info.Dirs[0])
+		for _, name := range given {
+			one, err := h.opt.Addons.Hold(name)
+			if err != nil { // it was taken away just now: the next prompt sees that
+				c.session.log.Warn("An agent begins without a plugin", "chat", c.chat.String(), "plugin", name, "err", err)
+				continue
+			}
+			held = append(held, one)
+			o.Plugins = append(o.Plugins, one.Dir)
+		}
+	}
+	c.plugins.Store(&given)
+	return held
+}
