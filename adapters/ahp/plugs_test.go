@@ -135,7 +135,7 @@ func TestAClientsPluginIsCopiedShownAndGivenToTheAgent(t *testing.T) {
 		t.Fatal(show(env))
 	}
 	load(uri, "t", "loading", a, b)
-	from = a.readsAll(from, toolsURI, tools)
+	a.readsAll(from, toolsURI, tools)
 	c := load(uri, "t", "loaded", a, b)
 	if c["clientId"] != "a" || c["version"] != "1.2.0" || c["name"] != "My tools" || c["enablement"] != nil {
 		t.Errorf("the plugin: %s", show(c))
@@ -155,7 +155,6 @@ func TestAClientsPluginIsCopiedShownAndGivenToTheAgent(t *testing.T) {
 	}
 
 	// The same again is no change, and nothing is read again.
-	from = a.mark()
 	at := b.mark()
 	if env := a.echo(a.dispatch(uri, announces(me))); env["rejectionReason"] != nil {
 		t.Error(show(env))
