@@ -35,6 +35,7 @@ var abilities = map[string]string{
 	"Compact":       "compaction that is told",
 	"Dirs":          "several working directories",
 	"SwitchServers": "MCP servers switched at work",
+	"ServerTokens":  "clients' tokens for MCP servers",
 	"Plugins":       "plugins of clients",
 }
 

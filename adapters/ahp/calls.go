@@ -14,6 +14,7 @@ import (
 const (
 	phaseStreaming = "streaming"
 	phasePending   = "pending-confirmation"
+	phaseSignIn    = "auth-required"
 	phaseRunning   = "running"
 	phaseCompleted = "completed"
 	phaseCancelled = "cancelled"
@@ -37,17 +38,20 @@ type callView struct {
 type askView struct{ answers map[string]json.RawMessage }
 
 // viewOf is what a client is told that sees a call for the first time.
-func viewOf(p *event.Part, open bool) *callView {
+func viewOf(p *event.Part, open event.InteractionKind) *callView {
 	t := p.Tool
 	v := &callView{phase: phaseStreaming, partial: t.PartialInput.String(), meta: metaOf(t)}
 	switch t.Status {
 	case event.CallPending:
 		v.partial = ""
-		if open {
+		if open == event.Approval {
 			v.phase = phasePending
 		}
 	case event.CallRunning:
 		v.phase, v.confirmed, v.shown = phaseRunning, confirmedBy(t), t.Output.Len()
+		if open == event.SignIn {
+			v.phase = phaseSignIn
+		}
 	case event.CallDone, event.CallFailed:
 		v.phase = phaseCompleted
 	case event.CallDenied:
@@ -68,17 +72,30 @@ func (r *renderer) phase(p *event.Part) string {
 	if v := r.calls[p.ID]; v != nil {
 		return v.phase
 	}
-	return viewOf(p, p.Tool.Status == event.CallPending && r.approvalOpen(p)).phase
+	return viewOf(p, r.openOn(p)).phase
 }
 
-// approvalOpen reports whether a person is being asked about a part.
-func (r *renderer) approvalOpen(p *event.Part) bool {
+// openOn is what a call waits for a person for, "" if for nothing.
+func (r *renderer) openOn(p *event.Part) event.InteractionKind {
+	if p.Tool.Status.Ended() {
+		return ""
+	}
 	for _, i := range r.st.Open {
-		if i.Kind == event.Approval && i.Part == p.ID {
-			return true
+		if (i.Kind == event.Approval || i.Kind == event.SignIn) && i.Part == p.ID {
+			return i.Kind
 		}
 	}
-	return false
+	return ""
+}
+
+// signIn is what somebody must sign in to before a call goes on.
+func (r *renderer) signIn(p *event.Part) *authRequirement {
+	for _, i := range r.st.Open {
+		if i.Kind == event.SignIn && i.Part == p.ID {
+			return &authRequirement{Reason: "required", Resource: serverResource(i.Server, i.Resource)}
+		}
+	}
+	return nil
 }
 
 // base makes what all states of a call share.
@@ -105,7 +122,7 @@ func clientName(a event.Actor) string {
 func (r *renderer) call(at spot, p *event.Part, v *callView) toolCall {
 	t := p.Tool
 	if v == nil {
-		v = viewOf(p, r.approvalOpen(p))
+		v = viewOf(p, r.openOn(p))
 	}
 	c := r.base(t)
 	c.Status = v.phase
@@ -115,7 +132,10 @@ func (r *renderer) call(at spot, p *event.Part, v *callView) toolCall {
 	case phasePending:
 		c.InvocationMessage, c.ToolInput = ptr(title(t)), input(t.Input)
 		r.confirmation(&c, at, p)
-	case phaseRunning:
+	case phaseRunning, phaseSignIn:
+		if v.phase == phaseSignIn {
+			c.Auth = r.signIn(p)
+		}
 		c.InvocationMessage, c.ToolInput, c.Confirmed = ptr(title(t)), input(t.Input), v.confirmed
 		c.Content = r.content(t, v.shown)
 	default:

@@ -52,15 +52,21 @@ type enablement struct {
 
 // mcpState is how an MCP server is.
 type mcpState struct {
-	Kind     string             `json:"kind"`
-	Error    *errorInfo         `json:"error,omitempty"`
-	Reason   string             `json:"reason,omitempty"`
-	Resource *protectedResource `json:"resource,omitempty"`
+	Kind  string     `json:"kind"`
+	Error *errorInfo `json:"error,omitempty"`
+	*authRequirement
 }
 
-// protectedResource is where somebody signs in.
-type protectedResource struct {
-	Resource string `json:"resource"`
+// authRequirement is what somebody must sign in to.
+type authRequirement struct {
+	Reason   string   `json:"reason"`
+	Resource lendable `json:"resource"`
+}
+
+// serverResource is the resource that a client brings a token for to sign in to
+// an MCP server.
+func serverResource(name, address string) lendable {
+	return lendable{Resource: address, ResourceName: name, Required: true}
 }
 
 // The types of customizations.
@@ -153,7 +159,7 @@ func serverStateOf(s *agent.ServerStatus) *mcpState {
 		return &mcpState{Kind: "stopped"}
 	case agent.ServerSignIn:
 		if s.URL != "" {
-			return &mcpState{Kind: "authRequired", Reason: "required", Resource: &protectedResource{s.URL}}
+			return &mcpState{Kind: "authRequired", authRequirement: &authRequirement{"required", serverResource(s.Name, s.URL)}}
 		}
 		return &mcpState{Kind: "error", Error: &errorInfo{"sign_in", "somebody must sign in to this server in the agent itself"}}
 	}

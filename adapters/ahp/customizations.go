@@ -100,6 +100,7 @@ func (l *live) customize() {
 		return
 	}
 	l.customized = now
+	defer l.askSignIn()
 	actions, fits := customizationActions(was, now)
 	if !fits {
 		l.say(id.Nil, nil, func(*renderer) any {

@@ -174,8 +174,10 @@ const (
 	// maxFileActions is how many actions of single files say a change before
 	// the whole list does.
 	maxFileActions = 100
-	// maxToken is the longest token that a client may lend, in bytes, and
-	// maxLending the longest that it may be good for.
+	// maxLent is how many tokens one client may have lent before it brings one
+	// more for an MCP server, maxToken the longest, in bytes, and maxLending the
+	// longest that it may be good for.
+	maxLent    = 256
 	maxToken   = 4096
 	maxLending = 365 * 24 * time.Hour
 	// maxSubjects is how many commits the words of a pull request are made of,

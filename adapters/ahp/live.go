@@ -33,13 +33,14 @@ type live struct {
 	asks  map[id.ID]*askView
 	chats map[id.ID]*chatView
 	// clients are the active clients of this front, in the order they came.
-	clients    []activeClient
-	open       map[string]*stream
-	resumes    bool            // see renderer
-	repository bool            // the catalogue of changesets has one of git
-	read       bool            // the session's read mark as clients have it
-	customized []customization // as clients have them
-	made       string          // how far the session's making is, as clients have it
+	clients     []activeClient
+	open        map[string]*stream
+	resumes     bool            // see renderer
+	repository  bool            // the catalogue of changesets has one of git
+	read        bool            // the session's read mark as clients have it
+	customized  []customization // as clients have them
+	tokensAsked map[string]bool // resources of servers that a token was asked for
+	made        string          // how far the session's making is, as clients have it
 	// Names that an event takes away with what they name.
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
@@ -111,6 +112,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	l.read = !l.st.Info.Unread
 	l.made, _ = lifecycle(&l.st.Info)
 	l.customized = l.customizationsNow()
+	l.askSignIn() // who comes sees it
 	for _, c := range l.st.Chats {
 		l.meet(c)
 	}

@@ -66,7 +66,7 @@ func (l *live) part(e *event.Event, part id.ID) (*state.Chat, *state.Turn, *even
 func (l *live) view(p *event.Part) *callView {
 	v := l.calls[p.ID]
 	if v == nil {
-		v = viewOf(p, l.plain().approvalOpen(p))
+		v = viewOf(p, l.plain().openOn(p))
 		l.calls[p.ID] = v
 	}
 	return v
@@ -447,6 +447,13 @@ func (l *live) opened(e *event.Event, i *event.Interaction) {
 		if _, t, p := l.part(e, i.Part); p != nil && p.Tool != nil {
 			l.ready(e, t, p, l.view(p), "")
 		}
+	case event.SignIn:
+		if _, t, p := l.part(e, i.Part); p != nil && p.Tool != nil {
+			l.view(p).phase = phaseSignIn
+			l.say(e.Chat, nil, func(r *renderer) any {
+				return callAuth{turnAction{"chat/toolCallAuthRequired", turnID(t)}, p.Tool.Call, r.signIn(p)}
+			})
+		}
 	}
 	l.say(id.Nil, nil, func(r *renderer) any {
 		return map[string]any{"type": "session/inputNeededSet", "request": r.needs(i)}
@@ -454,6 +461,12 @@ func (l *live) opened(e *event.Event, i *event.Interaction) {
 }
 
 func (l *live) resolved(e *event.Event, b *event.InteractionResolved) {
+	if _, t, p := l.part(e, b.Part); b.Of == event.SignIn && p != nil && p.Tool != nil {
+		l.view(p).phase = phaseRunning
+		l.say(e.Chat, nil, func(*renderer) any {
+			return callAuth{turnAction: turnAction{"chat/toolCallAuthResolved", turnID(t)}, ToolCallID: p.Tool.Call}
+		})
+	}
 	if b.Of == event.Question {
 		o := l.take("input:" + b.ID.String())
 		l.clearTyped(e, b.ID)

@@ -320,7 +320,7 @@ func (r *renderer) activityOf(c *state.Chat) uint32 {
 		return reduce.Idle
 	}
 	for _, i := range r.st.Open {
-		if i.Chat == c.ID && i.Kind == event.Question {
+		if i.Chat == c.ID && (i.Kind == event.Question || i.Kind == event.SignIn) {
 			return reduce.InputNeeded
 		}
 	}
@@ -480,6 +480,8 @@ func (r *renderer) needs(i *event.Interaction) *inputNeeded {
 		n.Kind = "toolConfirmation"
 	case event.ClientCall:
 		n.Kind, n.ClientID = "toolClientExecution", i.Client.Client
+	case event.SignIn:
+		n.Kind = "toolAuthentication"
 	default:
 		return nil
 	}

@@ -53,6 +53,13 @@ type callReady struct {
 	Meta              map[string]string `json:"_meta,omitempty"`
 }
 
+// callAuth says that a call waits for a sign-in, or, without Auth, no more.
+type callAuth struct {
+	turnAction
+	ToolCallID string           `json:"toolCallId"`
+	Auth       *authRequirement `json:"auth,omitempty"`
+}
+
 type callConfirmed struct {
 	Type            string  `json:"type"`
 	TurnID          string  `json:"turnId"`

@@ -293,6 +293,7 @@ type toolCall struct {
 	Options           []confirmOption   `json:"options,omitempty"`
 	Confirmed         string            `json:"confirmed,omitempty"`
 	Content           []any             `json:"content,omitempty"`
+	Auth              *authRequirement  `json:"auth,omitempty"`
 	Reason            string            `json:"reason,omitempty"`
 	ReasonMessage     string            `json:"reasonMessage,omitempty"`
 	toolResultFields

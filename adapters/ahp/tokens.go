@@ -61,9 +61,9 @@ type lent struct {
 	timer *time.Timer // nil with it
 }
 
-// authenticate takes a token for a resource that an agent named, or takes it
-// back when it is empty.
-func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) {
+// authenticate takes a token for a resource that an agent or an MCP server named,
+// or takes it back when it is empty.
+func (c *conn) authenticate(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	var p struct {
 		Resource  string  `json:"resource" jsonx:"required"`
 		Token     *string `json:"token" jsonx:"required"`
@@ -73,11 +73,16 @@ func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) 
 		return nil, err
 	}
 	of, known := c.front.lendable(p.Resource)
+	server := false
+	if !known {
+		of, server = c.wanted(p.Resource)
+		known = server
+	}
 	switch {
 	case p.ExpiresIn != nil && (*p.ExpiresIn < 1 || *p.ExpiresIn > int64(maxLending/time.Second)):
 		return nil, invalid("expiresIn: must be 1 to %d", maxLending/time.Second)
 	case !known:
-		return nil, invalid("resource: no agent of this host asks for %.200q", p.Resource)
+		return nil, invalid("resource: nothing of this host asks for %.200q", p.Resource)
 	case len(*p.Token) > maxToken || !printable(*p.Token):
 		return nil, invalid("token: must have at most %d printable bytes", maxToken)
 	}
@@ -85,6 +90,14 @@ func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) 
 	if of.Resource == usersResource.Resource && *p.Token != "" {
 		var err error
 		if user, err = c.signIn(*p.Token); err != nil {
+			return nil, err
+		}
+	}
+	if server && *p.Token != "" {
+		if c.lends() >= maxLent {
+			return nil, invalid("resource: more than %d tokens are not kept", maxLent)
+		}
+		if err := c.spend(ctx, p.Resource, *p.Token); err != nil {
 			return nil, err
 		}
 	}
@@ -96,6 +109,13 @@ func (c *conn) authenticate(_ context.Context, r *jsonrpc.Request) (any, error) 
 		}
 	}
 	return struct{}{}, nil
+}
+
+// lends is how many tokens the client lent.
+func (c *conn) lends() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.lent)
 }
 
 func printable(s string) bool {
@@ -145,11 +165,7 @@ func (c *conn) expired(l *lent) {
 	}
 	c.mu.Unlock()
 	if mine {
-		_ = c.send(notification("auth/required", struct {
-			Channel  string   `json:"channel"`
-			Resource lendable `json:"resource"`
-			Reason   string   `json:"reason"`
-		}{rootURI, l.of, "expired"}))
+		_ = c.send(notification("auth/required", authRequired{rootURI, l.of, "expired"}))
 	}
 }
 

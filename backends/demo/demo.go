@@ -13,7 +13,9 @@
 //	spawn NAME TEXT             runs TEXT as the prompt of a subagent
 //	usage IN OUT                reports token usage
 //	server NAME STATE [TEXT]    has an MCP server that is starting, ready, off,
-//	                            sign_in (TEXT: its address), failed (why) or gone
+//	                            sign_in (TEXT: its address), failed (why), gone, or
+//	                            locked: ready until somebody uses it, then sign_in
+//	use NAME TOOL [TEXT]        calls a tool of such a server, which gives TEXT
 //	background NAME [CMD]       goes on with CMD after the turn, or has done with it
 //	command NAME TEXT           has a command more, skill NAME TEXT a skill
 //	plugins                     says which plugins it was given and can read
@@ -68,7 +70,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
-			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, Plugins: true,
+			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, Plugins: true, ServerTokens: true,
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},

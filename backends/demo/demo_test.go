@@ -270,3 +270,49 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 }
+
+func TestALockedServerIsOpenedByAToken(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	b := New()
+	t.Cleanup(func() { _ = b.Close() })
+	c, err := b.Open(ctx, agent.Open{Dirs: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const script = "use docs search x\nserver docs locked https://x/docs\nuse docs search found\nuse docs search again\nserver docs off\nuse docs search x"
+	if err := c.Prompt(ctx, agent.Prompt{Turn: "t", Text: script}); err != nil {
+		t.Fatal(err)
+	}
+	var states, results []string
+	for tokens := []string{badToken, "good"}; ; {
+		frames, err := c.Recv(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames {
+			switch f.Kind {
+			case agent.Servers:
+				states = append(states, string(f.Servers[0].State))
+				if f.Servers[0].State == agent.ServerSignIn {
+					if err := c.(agent.ServerSwitcher).SwitchServer(ctx, agent.ServerSwitch{Name: "docs", On: true, Token: tokens[0]}); err != nil {
+						t.Fatal(err)
+					}
+					tokens = tokens[1:]
+				}
+			case agent.ToolEnd:
+				results = append(results, f.Result.Output+f.Result.Error)
+			case agent.TurnEnd:
+				if want := []string{"ready", "sign_in", "starting", "sign_in", "starting", "ready", "off"}; !slices.Equal(states, want) {
+					t.Errorf("the server was %q", states)
+				}
+				const no = "the MCP server docs cannot be used now"
+				if want := []string{no, "found", "again", no}; !slices.Equal(results, want) {
+					t.Errorf("the calls gave %q", results)
+				}
+				return
+			}
+		}
+	}
+}

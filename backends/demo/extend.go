@@ -17,6 +17,8 @@ type extras struct {
 	mu      sync.Mutex // held while it is said, so that the last word is right
 	offer   agent.Offer
 	servers []agent.ServerStatus
+	locked  map[string]bool // by name: wants a sign-in when it is used
+	changed chan struct{}   // closed when servers changes; nil while nobody waits
 	work    []agent.Work
 }
 
@@ -25,6 +27,8 @@ type extras struct {
 func (s *script) server(name, state, text string) (bool, error) {
 	st := agent.ServerStatus{Name: name, State: agent.ServerState(state)}
 	switch st.State {
+	case stateLocked:
+		st.State, st.URL = agent.ServerReady, text
 	case agent.ServerStarting, agent.ServerReady, agent.ServerSignIn, agent.ServerOff:
 		st.URL = text
 	case agent.ServerFailed:
@@ -48,7 +52,76 @@ func (s *script) server(name, state, text string) (bool, error) {
 	default:
 		x.servers = append(slices.Clip(x.servers), st)
 	}
-	return true, s.t.c.out.Put(s.t.ctx, agent.Frame{Kind: agent.Servers, Servers: x.servers})
+	if x.locked == nil {
+		x.locked = map[string]bool{}
+	}
+	x.locked[name] = state == stateLocked
+	return true, x.say(s.t.ctx, s.t.c)
+}
+
+// stateLocked is what a script calls a server that is ready until it is used.
+const stateLocked = "locked"
+
+// say says how the servers are; the caller holds mu.
+func (x *extras) say(ctx context.Context, c *conversation) error {
+	if x.changed != nil {
+		close(x.changed)
+		x.changed = nil
+	}
+	return c.out.Put(ctx, agent.Frame{Kind: agent.Servers, Servers: x.servers})
+}
+
+// set puts a server into a state and says so; the caller holds mu.
+func (x *extras) set(ctx context.Context, c *conversation, i int, state agent.ServerState) error {
+	x.servers = slices.Clone(x.servers)
+	x.servers[i].State, x.servers[i].Error = state, ""
+	return x.say(ctx, c)
+}
+
+// useServer calls a tool of a server. One that is locked wants somebody to sign
+// in first: the call waits until it is ready, or cannot be used any more.
+func (s *script) useServer(name, tool, text string) error {
+	t, id := agent.Tool{Name: tool, Title: tool, Server: name}, s.t.c.newID("call")
+	for _, kind := range []agent.FrameKind{agent.ToolStart, agent.ToolRun} {
+		if err := s.put(agent.Frame{Kind: kind, Call: id, Tool: &t}); err != nil {
+			return err
+		}
+	}
+	x := &s.t.c.extras
+	for waits := false; ; waits = true {
+		x.mu.Lock()
+		i := slices.IndexFunc(x.servers, func(k agent.ServerStatus) bool { return k.Name == name })
+		if i >= 0 && x.locked[name] {
+			x.locked[name] = false
+			if err := x.set(s.t.ctx, s.t.c, i, agent.ServerSignIn); err != nil {
+				x.mu.Unlock()
+				return err
+			}
+			waits = true
+		}
+		var state agent.ServerState
+		if i >= 0 {
+			state = x.servers[i].State
+		}
+		switch {
+		case state == agent.ServerReady:
+			x.mu.Unlock()
+			return s.end(id, agent.Result{Output: text})
+		case !waits || state != agent.ServerSignIn && state != agent.ServerStarting:
+			x.mu.Unlock()
+			return s.end(id, failed(errors.New("the MCP server "+name+" cannot be used now")))
+		}
+		if x.changed == nil {
+			x.changed = make(chan struct{})
+		}
+		changed := x.changed
+		x.mu.Unlock()
+		select {
+		case <-changed:
+		case <-s.t.ctx.Done():
+			return s.t.ctx.Err()
+		}
+	}
 }
 
 // offers says that there is a command or a skill more.
@@ -98,6 +171,9 @@ func (s *script) background(name, command string) (bool, error) {
 	return true, s.t.c.out.Put(s.t.ctx, f)
 }
 
+// badToken is the one token that no server takes.
+const badToken = "wrong"
+
 // SwitchServer makes a server ready or switches it off.
 func (c *conversation) SwitchServer(ctx context.Context, sw agent.ServerSwitch) error {
 	x := &c.extras
@@ -107,10 +183,16 @@ func (c *conversation) SwitchServer(ctx context.Context, sw agent.ServerSwitch) 
 	if i < 0 {
 		return errors.New("there is no MCP server " + sw.Name)
 	}
-	x.servers = slices.Clone(x.servers)
-	x.servers[i].State, x.servers[i].Error = agent.ServerOff, ""
-	if sw.On {
-		x.servers[i].State = agent.ServerReady
+	if !sw.On {
+		return x.set(ctx, c, i, agent.ServerOff)
 	}
-	return c.out.Put(ctx, agent.Frame{Kind: agent.Servers, Servers: x.servers})
+	if sw.Token != "" {
+		if err := x.set(ctx, c, i, agent.ServerStarting); err != nil {
+			return err
+		}
+		if sw.Token == badToken {
+			return x.set(ctx, c, i, agent.ServerSignIn)
+		}
+	}
+	return x.set(ctx, c, i, agent.ServerReady)
 }

@@ -83,6 +83,11 @@ func (s *script) do(line string) error {
 				return err
 			}
 		}
+	case "use":
+		if name, more, ok := strings.Cut(rest, " "); ok {
+			tool, text, _ := strings.Cut(strings.TrimSpace(more), " ")
+			return s.useServer(name, tool, strings.TrimSpace(text))
+		}
 	case "background":
 		name, command, _ := strings.Cut(rest, " ")
 		if done, err := s.background(name, strings.TrimSpace(command)); done || err != nil {

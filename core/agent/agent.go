@@ -78,6 +78,9 @@ type ServerSwitcher interface {
 type ServerSwitch struct {
 	Name string `json:"name"`
 	On   bool   `json:"on"`
+	// Token is what a client brought to sign in with, for Capabilities.ServerTokens.
+	// It is a secret: not logged and not kept.
+	Token string `json:"token,omitempty"`
 }
 
 // Info is what a backend says of its agent.
@@ -165,6 +168,8 @@ type Capabilities struct {
 	Background bool `json:"background,omitempty"`
 	// SwitchServers: its conversations are ServerSwitchers.
 	SwitchServers bool `json:"switch_servers,omitempty"`
+	// ServerTokens: they sign in to a server with the token of a ServerSwitch.
+	ServerTokens bool `json:"server_tokens,omitempty"`
 	// Plugins: the agent takes Open.Plugins. It can resume, too.
 	Plugins bool `json:"plugins,omitempty"`
 	// Compact: the agent shortens its context, by itself or when asked.

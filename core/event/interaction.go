@@ -14,7 +14,7 @@ const (
 	Approval   InteractionKind = "approval"    // may this call run?
 	Question   InteractionKind = "question"    // the agent asks a person
 	ClientCall InteractionKind = "client_call" // a client runs a tool it provides
-	SignIn     InteractionKind = "sign_in"     // credentials are needed
+	SignIn     InteractionKind = "sign_in"     // a call waits until somebody signed in to its MCP server
 )
 
 // Interaction is something only a person or a client can settle. It is open
@@ -46,7 +46,11 @@ type Interaction struct {
 	// Client is who must run a client call.
 	Client Actor `json:"client,omitzero"`
 
-	// For questions:
+	// For sign-ins: the MCP server that the call waits for, and its address.
+	Server   string `json:"server,omitempty"`
+	Resource string `json:"resource,omitempty"`
+
+	// For questions, and for sign-ins where fronts put them as one:
 	Questions []QuestionItem `json:"questions,omitempty"`
 }
 
@@ -87,8 +91,8 @@ type Outcome string
 const (
 	Allowed   Outcome = "allowed"   // approval
 	Denied    Outcome = "denied"    // approval
-	Answered  Outcome = "answered"  // question
-	Declined  Outcome = "declined"  // question
+	Answered  Outcome = "answered"  // question; sign-in: it is done
+	Declined  Outcome = "declined"  // question, sign-in
 	Completed Outcome = "completed" // client call: the tool ran, well or badly
 	Expired   Outcome = "expired"   // nobody came in time
 	Cancelled Outcome = "cancelled" // its turn ended, or its client left

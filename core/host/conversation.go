@@ -26,6 +26,7 @@ type conversation struct {
 	door    ToolDoor      // nil if clients' tools are not served to it
 	// plugins are the copies that it was given; nil until it is opened.
 	plugins atomic.Pointer[[]string]
+	servers []agent.ServerStatus // as it said last; only the session's goroutine
 }
 
 var errStuck = errors.New("the agent takes no commands")

@@ -154,6 +154,8 @@ func (s *Session) settle(i *event.Interaction, res event.Resolution) {
 	q := r.requests[i.ID]
 	delete(r.requests, i.ID)
 	switch {
+	case i.Kind == event.SignIn:
+		s.signedIn(r, i, res)
 	case q.reply != nil:
 		q.reply <- res // has room for the one answer
 		if q.made {
