@@ -70,7 +70,7 @@ func (s *changesets) uncommitted(c *changeset, tree *git.Tree, status *git.Statu
 		return changesetFile{}, false
 	}
 	row := changesetFile{ID: uri, Edit: fileEdit{Diff: &editStats{f.Added, f.Removed}}, stamp: f.Stamp,
-		Meta: map[string]bool{"polyhost.staged": f.Staged, "polyhost.unstaged": f.Unstaged}}
+		Meta: map[string]bool{"ahpd.staged": f.Staged, "ahpd.unstaged": f.Unstaged}}
 	ref := gitRef{session: c.session, commit: status.Branch.Commit, path: f.Path}
 	was := uri
 	if f.From != "" {

@@ -123,7 +123,7 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		Meta        struct {
 			Commit struct {
 				Message string `json:"message"`
-			} `json:"polyhost.commit"`
+			} `json:"ahpd.commit"`
 			Treeish     string    `json:"treeish"`
 			First       string    `json:"preCheckoutAction"`
 			PullRequest *pullForm `json:"vscode.pullRequest"`

@@ -143,7 +143,7 @@ func TestUncommittedChangesAreFollowed(t *testing.T) {
 		t.Errorf("a rename: %v", e)
 	}
 	meta := rows["moved"]["_meta"].(object)
-	if meta["polyhost.staged"] != true || meta["polyhost.unstaged"] != false {
+	if meta["ahpd.staged"] != true || meta["ahpd.unstaged"] != false {
 		t.Errorf("staged: %v", meta)
 	}
 	// The agent writes a file.
@@ -182,7 +182,7 @@ func TestOperationsOfUncommittedChanges(t *testing.T) {
 	staged := func(name string, want bool) {
 		t.Helper()
 		p.changed(g, uri, func(rows map[string]object) bool {
-			return rows[name] != nil && rows[name]["_meta"].(object)["polyhost.staged"] == want
+			return rows[name] != nil && rows[name]["_meta"].(object)["ahpd.staged"] == want
 		})
 	}
 	p.call("invokeChangesetOperation", p.verb(uri, "stage", at(g, "a")))
@@ -195,7 +195,7 @@ func TestOperationsOfUncommittedChanges(t *testing.T) {
 	p.call("invokeChangesetOperation", p.verb(uri, "discard", at(g, "b")))
 	p.changed(g, uri, only("a", "c", "new"))
 	more := at(g, "new")
-	more["_meta"] = object{"polyhost.commit": object{"message": "One file"}}
+	more["_meta"] = object{"ahpd.commit": object{"message": "One file"}}
 	p.call("invokeChangesetOperation", p.verb(uri, "commit", more))
 	p.changed(g, uri, only("a", "c"))
 	if got := git("log", "-1", "--format=%s", "--name-only"); got != "One file\n\nnew" {

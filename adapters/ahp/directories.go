@@ -71,7 +71,6 @@ func (l *live) dirsChanged(o *origin) {
 		o = nil
 	}
 	l.followDir()
-	l.sayMeta()
 	l.lookForRepository()
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/git"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
 )
 
-// sessionMeta is _meta of a session and of its row: the host's own key, and
+// sessionMeta is _meta of a session and of its row: the host's own keys, and
 // those that editors have.
 type sessionMeta struct {
-	Owner      *ownerID                `json:"polyhost.owner,omitempty"`
 	Person     string                  `json:"ahpd.owner,omitempty"` // ownerKey
+	Model      string                  `json:"ahpd.model,omitempty"` // of a session's state
 	Git        *gitState               `json:"git,omitempty"`
 	GitHub     *githubState            `json:"github,omitempty"`
 	GitHubData map[string]*githubState `json:"githubData,omitempty"`
@@ -250,9 +251,48 @@ func githubOf(remotes []git.Remote) (git.Remote, forge.Repository, bool) {
 	return first, found, first.Name != ""
 }
 
-// metaOf is _meta of a session.
-func (f *Front) metaOf(info *event.SessionInfo) *sessionMeta {
-	m := &sessionMeta{Owner: &ownerID{info.Owner.Front, info.Owner.Name}, Person: info.Owner.User}
+// rowMeta is _meta of a session's row; nil when there is nothing to say.
+func (f *Front) rowMeta(info *event.SessionInfo) *sessionMeta {
+	m := f.metaOf(info)
+	if reflect.ValueOf(m).IsZero() {
+		return nil
+	}
+	return &m
+}
+
+// stateMeta is _meta of a session's state.
+func (f *Front) stateMeta(st *state.State) *sessionMeta {
+	m := f.metaOf(&st.Info)
+	m.Model = f.modelOn(st)
+	if reflect.ValueOf(m).IsZero() {
+		return nil
+	}
+	return &m
+}
+
+// modelOn is the model that a session is on: what its newest message picked, or
+// else the session's own, or what its agent said it used, or begins with.
+func (f *Front) modelOn(st *state.State) string {
+	var used string
+	if c := st.DefaultChat(); c != nil {
+		if t := newestTurn(c); t != nil {
+			if m := t.Message.Settings.Model; m != "" && m != event.Inherit {
+				return m
+			}
+			used = t.Usage.Model
+		}
+	}
+	if m := st.Info.Settings.Model; m != "" && m != event.Inherit {
+		return m
+	}
+	if a, ok := f.agentNamed(st.Info.Backend); ok && used == "" && len(a.Info.Models) > 0 {
+		return a.Info.Models[0].ID
+	}
+	return used
+}
+
+func (f *Front) metaOf(info *event.SessionInfo) sessionMeta {
+	m := sessionMeta{Person: info.Owner.User}
 	if len(info.Dirs) == 0 {
 		return m
 	}
@@ -286,6 +326,11 @@ func (f *Front) standsOtherwise(dir string) {
 }
 
 func (f *Front) livesIn(dir string) []*live {
+	return f.livesWhere(func(l *live) bool { return len(l.st.Info.Dirs) > 0 && l.st.Info.Dirs[0] == dir })
+}
+
+// livesWhere are projections; ok is asked under the lock of each.
+func (f *Front) livesWhere(ok func(l *live) bool) []*live {
 	f.mu.Lock()
 	all := make([]*live, 0, len(f.lives))
 	for _, l := range f.lives {
@@ -295,7 +340,7 @@ func (f *Front) livesIn(dir string) []*live {
 	return slices.DeleteFunc(all, func(l *live) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.st.Info.Dirs) == 0 || l.st.Info.Dirs[0] != dir
+		return !ok(l)
 	})
 }
 
@@ -320,12 +365,17 @@ func (l *live) watchedLocked() bool {
 
 // sayMeta tells _meta when it is not as it was last told; the caller holds mu.
 func (l *live) sayMeta() {
-	now := l.front.metaOf(&l.st.Info)
+	now := l.front.stateMeta(l.st)
 	if reflect.DeepEqual(now, l.meta) {
 		return
 	}
 	l.meta = now
-	l.say(id.Nil, nil, func(*renderer) any { return map[string]any{"type": "session/metaChanged", "_meta": now} })
+	l.say(id.Nil, nil, func(*renderer) any {
+		return struct {
+			Type string       `json:"type"`
+			Meta *sessionMeta `json:"_meta,omitempty"`
+		}{"session/metaChanged", now}
+	})
 }
 
 // followDir follows the session's first directory as long as somebody may watch

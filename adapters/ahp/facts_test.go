@@ -25,7 +25,7 @@ func TestASessionSaysHowItsWorkingTreeStands(t *testing.T) {
 	if len(first) != 3 || first["uncommittedChanges"] != 0.0 || first["hasGitHubRemote"] != false {
 		t.Errorf("at first: %v", first)
 	}
-	if meta := p.state("demo:/s")["_meta"].(object); meta["polyhost.owner"] == nil || meta["github"] != nil {
+	if meta := p.state("demo:/s")["_meta"].(object); meta["ahpd.model"] != "demo-small" || meta[ownerKey] != nil || meta["github"] != nil {
 		t.Errorf("_meta: %v", meta)
 	}
 	write("a", "2\n")
@@ -97,4 +97,35 @@ func TestASessionOutsideOfAWorkingTreeSaysNothingOfGit(t *testing.T) {
 	p.until("demo:/s", "the other branch", func(s object) bool { return gitOf(s)["branchName"] == "other" })
 	p.echo(p.dispatch("demo:/s", object{"type": "session/workingDirectoryReplaced", "directory": fileURI(g.dir), "replacement": fileURI(filepath.Dir(outside))}))
 	p.until("demo:/s", "nothing of git", func(s object) bool { return gitOf(s) == nil && len(s["changesets"].([]any)) == 3 })
+}
+
+// Clients read in _meta which model a session is on: the picked one, whoever picked.
+func TestASessionSaysWhichModelItIsOn(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("c")
+	const uri = "demo:/on"
+	chat := p.session(g, uri)
+	on := func(model string) {
+		t.Helper()
+		p.until(uri, model, func(s object) bool { return s["_meta"].(object)["ahpd.model"] == model })
+	}
+	on("demo-small")
+	p.dispatch(chat, started("t1", "say x"))
+	on("demo-large")
+	p.idle(chat, "t1")
+	none := started("t2", "say y")
+	delete(none["message"].(object), "model")
+	p.dispatch(chat, none)
+	on("demo-small")
+	p.idle(chat, "t2")
+	p.dispatch(uri, object{"type": "session/configChanged", "config": object{"model": "demo-large"}})
+	on("demo-large")
+	p.agree(g, uri, chat)
+	p.wait(0, "the row", func(object) bool { return len(p.rows) > 0 })
+	for _, row := range g.connect("later").call("listSessions", object{"channel": rootURI})["items"].([]any) {
+		if row.(object)["_meta"] != nil {
+			t.Errorf("the row has nothing to say there: %s", show(row))
+		}
+	}
 }

@@ -306,6 +306,10 @@ func (l *live) settle(e *event.Event) {
 	if !e.Chat.IsNil() {
 		l.settleChat(l.st.Chat(e.Chat))
 	}
+	switch e.Body.(type) {
+	case *event.TurnStarted, *event.TurnEnded, *event.UsageReported, *event.ChatTruncated, *event.SessionUpdated, *event.ChatRemoved:
+		l.sayMeta() // which names the model
+	}
 	if i, ok := e.Body.(*event.InteractionOpened); ok && i.Interaction.Chat != e.Chat {
 		l.settleChat(l.st.Chat(i.Interaction.Chat))
 	}

@@ -425,14 +425,23 @@ func modifiedAt(c *state.Chat) string {
 	if t := c.Active; t != nil {
 		return startedAt(&t.Message, t.StartedAt)
 	}
-	t := c.Rest
-	if n := len(c.Turns); n > 0 && t == nil {
-		t = c.Turns[n-1]
-	}
-	if t != nil {
+	if t := newestTurn(c); t != nil {
 		return reduce.EndTime(startedAt(&t.Message, t.StartedAt), float64(milliseconds(t.Duration)))
 	}
 	return stamp(c.CreatedAt)
+}
+
+// newestTurn is the one that runs, or else the one that ended last, which may have
+// been taken away since; nil when there was none.
+func newestTurn(c *state.Chat) *state.Turn {
+	n := len(c.Turns)
+	switch {
+	case c.Active != nil:
+		return c.Active
+	case c.Rest != nil || n == 0:
+		return c.Rest
+	}
+	return c.Turns[n-1]
 }
 
 // sessionStatus are the bits of a session: its activity, read and archived.

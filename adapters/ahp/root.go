@@ -72,6 +72,11 @@ func (r *rootChannel) agentsReady(ctx context.Context) {
 	if r.front.host.AgentsReady(ctx) != nil {
 		return
 	}
+	for _, l := range r.front.livesWhere(func(*live) bool { return true }) {
+		l.mu.Lock()
+		l.sayMeta() // it is known now what model a session begins with
+		l.mu.Unlock()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.agents = r.front.agents()
@@ -179,11 +184,11 @@ func (r *rootChannel) metaMoved(dir string) {
 			continue
 		}
 		now := old
-		if now.Meta = r.front.metaOf(&sum.Info); reflect.DeepEqual(old, now) {
+		if now.Meta = r.front.rowMeta(&sum.Info); reflect.DeepEqual(old, now) {
 			continue
 		}
 		r.rows[session] = now
-		r.moved(session, now.Resource, func(string) map[string]any { return map[string]any{"_meta": now.Meta} })
+		r.moved(session, now.Resource, func(string) map[string]any { return map[string]any{"_meta": saidMeta(now.Meta)} })
 	}
 }
 
@@ -217,9 +222,18 @@ func rowChanges(old, now *sessionRow, spelt sessionRow) map[string]any {
 		changes["chats"] = spelt.Chats
 	}
 	if !reflect.DeepEqual(old.Meta, now.Meta) {
-		changes["_meta"] = now.Meta
+		changes["_meta"] = saidMeta(now.Meta)
 	}
 	return changes
+}
+
+// saidMeta is what takes the place of a row's _meta: a key that is left out of what
+// changed has not moved.
+func saidMeta(m *sessionMeta) *sessionMeta {
+	if m == nil {
+		return &sessionMeta{}
+	}
+	return m
 }
 
 // tell sends a notification to everyone on the root channel. A connection that

@@ -108,12 +108,6 @@ type annotationsSummary struct {
 	EntryCount      int    `json:"entryCount"`
 }
 
-// ownerID is who a session belongs to, under the host's own key of _meta.
-type ownerID struct {
-	Front string `json:"front"`
-	Name  string `json:"name,omitempty"`
-}
-
 // chatHead is what lists and chats share.
 type chatHead struct {
 	Resource      string      `json:"resource"`

@@ -97,7 +97,7 @@ func (l *live) sessionState(r *renderer) sessionState {
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Customizations: l.customized, Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
-		Meta: l.front.metaOf(info)}
+		Meta: l.front.stateMeta(l.st)}
 	s.Lifecycle, s.CreationError = lifecycle(info)
 	if c := l.st.DefaultChat(); c != nil {
 		s.Activity = doing(c)
@@ -164,7 +164,7 @@ func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 	sp := speller{uri}
 	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
 		Origin: sessionOriginOf(info), CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
-		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.metaOf(info)}
+		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.rowMeta(info)}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]
 		if c.Info.ID == sum.Default {
