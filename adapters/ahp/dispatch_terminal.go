@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -110,7 +111,7 @@ func (x *term) claim(ctx context.Context, a *action) error {
 	x.mu.Lock()
 	same := x.info.Claim == p.Claim
 	if !same {
-		x.info.Claim = p.Claim
+		x.info.Claim, x.since = p.Claim, time.Now()
 		x.say(encode(map[string]any{"type": "terminal/claimed", "claim": p.Claim}), &a.origin)
 	}
 	x.mu.Unlock()
@@ -186,10 +187,16 @@ func (c *conn) createTerminal(ctx context.Context, r *jsonrpc.Request) (any, err
 	if o.Dir, err = c.front.terminalDir(p.Cwd, o.Owner.Session); err != nil {
 		return nil, err
 	}
-	if _, clients := c.front.terminals.ofClients(); p.Claim.Kind == "client" && timesIn(clients, p.Claim.ClientID) >= maxTerminals {
+	mine := 0
+	for _, t := range c.front.terminals.ofClients() {
+		if t.client == p.Claim.ClientID {
+			mine++
+		}
+	}
+	if p.Claim.Kind == "client" && mine >= maxTerminals {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeServerBusy, "a client may have %d terminals at most", maxTerminals)
 	}
-	x := &term{front: c.front, uri: p.Channel, info: terminalInfo{Resource: p.Channel, Claim: p.Claim}}
+	x := &term{front: c.front, uri: p.Channel, info: terminalInfo{Resource: p.Channel, Claim: p.Claim}, since: time.Now()}
 	if !c.front.terminals.reserve(x, o.ID) {
 		return nil, jsonrpc.Errorf(codeAlreadyExists, "the name is taken: %.200s", p.Channel)
 	}
@@ -263,13 +270,4 @@ func (f *Front) terminalDir(cwd string, session id.ID) (string, error) {
 		}
 	}
 	return "", jsonrpc.Errorf(codePermissionDenied, "cwd: %.200s is outside of the directories that this host serves", dir)
-}
-
-func timesIn(all []string, s string) (n int) {
-	for _, x := range all {
-		if x == s {
-			n++
-		}
-	}
-	return n
 }

@@ -360,7 +360,7 @@ func (f *Front) sweepAt(now time.Time) {
 		}
 	}
 	f.mu.Unlock()
-	for _, shell := range f.abandoned(false) {
+	for _, shell := range f.abandoned(now) {
 		f.wg.Go(func() { f.host.Terminals().Remove(shell) })
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, leaveWithin)

@@ -25,9 +25,10 @@ const (
 	// in bytes.
 	outboxLimit = outbox.DefaultLimit
 	// queueBytes is how much of what the host says may wait for one client, in
-	// bytes, until a client sets clientQueueBytes: as much as the journal keeps for
-	// any. One part in roomShare waits in its own queue, the rest in the journal.
-	queueBytes = journalBehind
+	// bytes, until a client sets clientQueueBytes: what a client that is closed for
+	// it missed is still kept for replay. One part in roomShare waits in its own
+	// queue, the rest in the journal.
+	queueBytes = 16 << 20
 	roomShare  = 4
 	// maxInFlight is how many requests of one connection run at once: an
 	// editor that opens a project subscribes to all its sessions in one go.
@@ -39,7 +40,7 @@ const (
 	// newest actions of the whole host. A client may set replayBytes instead of
 	// the second.
 	journalFrames = 16384 // a power of two
-	journalBytes  = 16 << 20
+	journalBytes  = 32 << 20
 	// journalBehind is what it may grow to, in bytes of memory, while a connection
 	// that still takes bytes is behind; one that takes none is cut. entryCost is
 	// charged for each frame: its slot in the ring, which is at most half empty.
@@ -195,8 +196,10 @@ const (
 	// that were not yet.
 	factsListed = 50
 	// clientDirs is up to how many directories clients may watch all together;
-	// the rest is for what the host itself looks after.
+	// the rest is for what the host itself looks after. dirsShare is how many one
+	// client may have of them, counted anew in each of its watches.
 	clientDirs = watch.MaxDirs / 4 * 3
+	dirsShare  = clientDirs / 2
 	// maxTerminals is how many terminals one client may have: half of what the
 	// host has for all.
 	maxTerminals = terminal.MaxTerminals / 2

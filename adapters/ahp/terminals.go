@@ -34,7 +34,8 @@ type term struct {
 
 	mu     sync.Mutex
 	info   terminalInfo
-	ch     *channel // nil while nobody follows
+	since  time.Time // when it was claimed
+	ch     *channel  // nil while nobody follows
 	took   time.Time
 	unread int // bytes said since somebody was seen to watch
 }
@@ -74,30 +75,41 @@ func (t *terminals) infos() []terminalInfo {
 	return out
 }
 
-// ofClients are the terminals that clients have, by the names of those, the
-// oldest first.
-func (t *terminals) ofClients() (shells []*terminal.Terminal, clients []string) {
+// clientTerm is a terminal that a client has.
+type clientTerm struct {
+	shell  *terminal.Terminal
+	client string
+	since  time.Time // when it was claimed
+}
+
+// ofClients are the terminals that clients have, the oldest first.
+func (t *terminals) ofClients() (out []clientTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, x := range t.list {
 		x.mu.Lock()
 		if x.info.Claim.Kind == "client" {
-			shells, clients = append(shells, x.shell), append(clients, x.info.Claim.ClientID)
+			out = append(out, clientTerm{x.shell, x.info.Claim.ClientID, x.since})
 		}
 		x.mu.Unlock()
 	}
-	return shells, clients
+	return out
 }
 
-// abandoned are the terminals of clients that are not known any more or, with
-// away, have no connection now.
-func (f *Front) abandoned(away bool) (out []*terminal.Terminal) {
-	shells, clients := f.terminals.ofClients()
+// abandoned are the terminals of clients that are not known any more, or not yet:
+// such a client has as long to come as one that left.
+func (f *Front) abandoned(now time.Time) []*terminal.Terminal {
+	return f.terminalsWhere(func(t *clientTerm) bool { return f.clients[t.client] == nil && now.Sub(t.since) > clientMemory })
+}
+
+// terminalsWhere are terminals of clients; ok is asked under the lock.
+func (f *Front) terminalsWhere(ok func(t *clientTerm) bool) (out []*terminal.Terminal) {
+	all := f.terminals.ofClients()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, name := range clients {
-		if c := f.clients[name]; c == nil || away && c.conns == 0 {
-			out = append(out, shells[i])
+	for i := range all {
+		if ok(&all[i]) {
+			out = append(out, all[i].shell)
 		}
 	}
 	return out
@@ -108,7 +120,8 @@ func (f *Front) abandoned(away bool) (out []*terminal.Terminal) {
 func (f *Front) openTerminal(o terminal.Open) error {
 	_, err := f.host.Terminals().Open(o)
 	if errors.Is(err, terminal.ErrFull) {
-		if away := f.abandoned(true); len(away) > 0 {
+		away := f.terminalsWhere(func(t *clientTerm) bool { c := f.clients[t.client]; return c == nil || c.conns == 0 })
+		if len(away) > 0 {
 			f.host.Terminals().Remove(away[0])
 			_, err = f.host.Terminals().Open(o)
 		}

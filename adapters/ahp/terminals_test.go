@@ -341,3 +341,21 @@ func TestATerminalEndsWithTheMemoryOfItsClient(t *testing.T) {
 	q.until(rootURI, "the terminal to go", func(s object) bool { return len(s["terminals"].([]any)) == 1 })
 	q.subscribe(tt + "-2")
 }
+
+// A terminal that is given to a client which nobody has heard of waits for it as
+// long as for one that left.
+func TestATerminalWaitsForAClientThatIsYetToCome(t *testing.T) {
+	withSh(t)
+	g := newGateway(t)
+	p := g.connect("p")
+	p.call("createTerminal", object{"channel": tt, "claim": own(p)})
+	p.call("createTerminal", object{"channel": tt + "-2", "claim": object{"kind": "client", "clientId": "later"}})
+	p.subscribe(tt)
+	p.echo(p.dispatch(tt, object{"type": "terminal/claimed", "claim": object{"kind": "client", "clientId": "later"}}))
+	g.front.sweepAt(time.Now().Add(clientMemory - time.Minute))
+	if n := len(g.host.Terminals().All()); n != 2 {
+		t.Fatalf("%d terminals while the client may still come", n)
+	}
+	g.front.sweepAt(time.Now().Add(clientMemory + time.Second))
+	p.until(rootURI, "the terminals to go", func(s object) bool { return len(s["terminals"].([]any)) == 0 })
+}

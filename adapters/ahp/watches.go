@@ -137,7 +137,7 @@ func (s *watchService) watch(ctx context.Context, w *resourceWatch, uri, path st
 		return err
 	}
 	// Changes are told below the path as it was named, whatever links it has.
-	w.files, err = watcher.Watch(ctx, watch.Options{Root: real, Most: clientDirs, Recursive: w.state.Recursive, Includes: w.state.Includes.list(), Excludes: w.state.Excludes.list(),
+	w.files, err = watcher.Watch(ctx, watch.Options{Root: real, Most: clientDirs, For: w.maker, Share: dirsShare, Recursive: w.state.Recursive, Includes: w.state.Includes.list(), Excludes: w.state.Excludes.list(),
 		Hidden: s.front.files.Fenced, Deliver: func(batch []watch.Change) {
 			items := make([]resourceChange, len(batch))
 			for i, c := range batch {

@@ -66,6 +66,11 @@ type Options struct {
 	// Most is how many directories all watches together may have with this one;
 	// 0 is MaxDirs. It keeps room for those that are allowed more.
 	Most int
+	// For, if it is not nil, is whom the watch is for, and Share how many
+	// directories the watches of one and the same may have, each counted by
+	// itself.
+	For   any
+	Share int
 	// Hidden paths are neither watched nor told.
 	Hidden func(path string) bool
 	// Deliver gets the changes in batches, never an empty one. It must not
@@ -83,6 +88,7 @@ type Watcher struct {
 	closed  bool
 	watches map[*Watch]struct{}
 	dirs    map[string]map[*Watch]struct{} // who watches a directory
+	shares  map[any]int                    // how many directories those have that watches are for
 	due     *time.Timer                    // runs while a batch is gathered
 	waking  bool                           // it does
 	stats   Stats
@@ -104,7 +110,7 @@ func New(log *slog.Logger) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch files: %w", err)
 	}
-	w := &Watcher{fs: n, log: log, done: make(chan struct{}), watches: map[*Watch]struct{}{}, dirs: map[string]map[*Watch]struct{}{}}
+	w := &Watcher{fs: n, log: log, done: make(chan struct{}), watches: map[*Watch]struct{}{}, dirs: map[string]map[*Watch]struct{}{}, shares: map[any]int{}}
 	w.due = time.NewTimer(time.Hour)
 	w.due.Stop()
 	go w.run()
@@ -244,6 +250,12 @@ func (t *Watch) addDir(dir string) error {
 		return ErrClosed
 	}
 	users := w.dirs[dir]
+	if _, has := users[t]; has {
+		return nil
+	}
+	if t.o.For != nil && w.shares[t.o.For] >= t.o.Share {
+		return fmt.Errorf("%w: %d directories for one", ErrTooMany, t.o.Share)
+	}
 	if users == nil {
 		if len(w.dirs) >= t.o.Most {
 			return fmt.Errorf("%w: %d directories", ErrTooMany, t.o.Most)
@@ -261,13 +273,27 @@ func (t *Watch) addDir(dir string) error {
 		w.dirs[dir] = users
 	}
 	users[t] = struct{}{}
+	if t.o.For != nil {
+		w.shares[t.o.For]++
+	}
 	return nil
+}
+
+// givenBackLocked counts one directory less.
+func (w *Watcher) givenBackLocked(t *Watch) {
+	if t.o.For == nil {
+		return
+	}
+	if w.shares[t.o.For]--; w.shares[t.o.For] == 0 {
+		delete(w.shares, t.o.For)
+	}
 }
 
 // dropLocked ends a watch's interest in a directory.
 func (w *Watcher) dropLocked(dir string, t *Watch) {
 	users := w.dirs[dir]
 	delete(users, t)
+	w.givenBackLocked(t)
 	if len(users) == 0 {
 		delete(w.dirs, dir)
 		_ = w.fs.Remove(dir) // it may be gone, and the kernel's watch with it
@@ -350,6 +376,7 @@ func (w *Watcher) forgetLocked(path string) {
 	for dir := range w.dirs {
 		if dir == path || strings.HasPrefix(dir, below) {
 			for t := range w.dirs[dir] {
+				w.givenBackLocked(t)
 				if t.o.Root == dir || t.only != "" {
 					t.noteLocked(t.o.Root, Deleted)
 				}

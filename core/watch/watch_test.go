@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -250,6 +251,39 @@ func TestBadWatchesAreRefused(t *testing.T) {
 	check(t, w.Close())
 	if _, err := w.Watch(t.Context(), Options{Root: dir}); !errors.Is(err, ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// Whoever has used up a share leaves what others may have, and gets back what goes.
+func TestWatchesOfOneHaveAShare(t *testing.T) {
+	t.Parallel()
+	dir, w := folder(t), newWatcher(t)
+	for _, sub := range []string{"one", "two"} {
+		check(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
+	}
+	mine := Options{Root: dir, Recursive: true, For: "me", Share: 4, Deliver: func([]Change) {}}
+	first, err := w.Watch(t.Context(), mine)
+	check(t, err)
+	if _, err := w.Watch(t.Context(), mine); !errors.Is(err, ErrTooMany) {
+		t.Errorf("beyond the share: %v", err)
+	}
+	other := mine
+	other.For = "you"
+	second, err := w.Watch(t.Context(), other)
+	check(t, err)
+	check(t, os.Remove(filepath.Join(dir, "two")))
+	for s := w.Stats(); s.Dirs != 2; s = w.Stats() {
+		runtime.Gosched()
+	}
+	small := mine
+	small.Root, small.Recursive = filepath.Join(dir, "one"), false
+	third, err := w.Watch(t.Context(), small) // in the place of what was removed
+	check(t, err)
+	for _, t := range []*Watch{first, second, third} {
+		t.Close()
+	}
+	if len(w.shares) != 0 {
+		t.Errorf("still counted: %v", w.shares)
 	}
 }
 
