@@ -112,6 +112,9 @@ func New(d shared.Deps) (shared.Front, error) {
 		default: // one is on its way; the next number asks again
 		}
 	})
+	if d.Tools != nil {
+		f.lendTools(d.Tools)
+	}
 	if err := f.loadSettings(f.ctx); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/memstore"
@@ -56,6 +57,7 @@ type gateway struct {
 	store store.Store
 	book  logs.Book
 	forge *forge.Client // nil is one that is not there
+	tools *hosttools.Set
 	// shutdown is what a client that asks the gateway to stop gets.
 	shutdown func()
 	stop     func()
@@ -98,7 +100,7 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if g.forge == nil {
 		g.forge = forge.New("http://127.0.0.1:1", func() string { return "" })
 	}
-	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test", Shutdown: g.shutdown})
+	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test", Shutdown: g.shutdown, Tools: g.tools})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ type live struct {
 	waiting        int // in expect
 	gone           bool
 	meta           *sessionMeta // as it was last told
+	tools          []serverTool // the same
 	following      *follower    // of the directory followed
 	followed       string
 	moved          chan struct{} // closed when more was said; nil while nobody waits
@@ -113,6 +114,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	l.made, _ = lifecycle(&l.st.Info)
 	l.customized, l.meta = l.customizationsNow(), f.stateMeta(l.st)
 	l.askSignIn() // who comes sees it
+	l.tools = f.serverTools()
 	for _, c := range l.st.Chats {
 		l.meet(c)
 	}

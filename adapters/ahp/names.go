@@ -12,8 +12,11 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 )
 
-// front is the name of this front in actors and aliases.
-const front = "ahp"
+// front is the name of this front in actors and aliases, byAgent that of agents.
+const (
+	front   = "ahp"
+	byAgent = "agent"
+)
 
 // The fixed channels and schemes.
 const (

@@ -55,8 +55,11 @@ func message(m *event.Message) json.RawMessage {
 		return signed(r.Message, m.By.User)
 	}
 	shape := messageShape{Text: m.Text, Origin: kindOnly{"user"}}
-	if m.System {
+	switch {
+	case m.System:
 		shape.Origin.Kind = "systemNotification"
+	case m.By.Front == byAgent:
+		shape.Origin.Kind = "agent"
 	}
 	if m.Settings.Model != "" {
 		shape.Model = &modelSelection{ID: m.Settings.Model}

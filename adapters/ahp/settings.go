@@ -19,7 +19,8 @@ import (
 
 // The host's settings, on the root channel. Those that editors push are kept
 // and shown to all clients; what they ask for is the editors' own business. Two
-// belong to the connection that pushed them. Two bound what the host keeps.
+// belong to the connection that pushed them. Two bound what the host keeps, and
+// one says whether agents are offered the host's own tools.
 
 //go:embed editor_settings.json
 var editorSettings []byte
@@ -29,6 +30,7 @@ const (
 	keyTrust  = "workspaceTrust"
 	keyQueue  = "clientQueueBytes"
 	keyReplay = "replayBytes"
+	keyTools  = "hostTools"
 
 	settingsKey = "root-config"
 )
@@ -74,6 +76,8 @@ func declareSettings() rootSchema {
 		Description: "How many bytes may wait for one client before it is closed"}
 	s.Properties[keyReplay] = rootProperty{Type: "number", Title: "Kept for replay", Default: encode(journalBytes),
 		Description: "How many bytes of actions are kept for clients that come back"}
+	s.Properties[keyTools] = rootProperty{Type: "boolean", Title: "The host's tools", Default: encode(true),
+		Description: "Whether agents are offered the host's own tools, such as those that look at other sessions"}
 	return s
 }
 
@@ -183,6 +187,7 @@ func (f *Front) applySettings(v values) {
 		queue = n
 	}
 	f.journal.bound(replay, queue)
+	f.offerTools(string(v[keyTools]) != "false")
 }
 
 // configFor is the root's configuration as a connection has it.

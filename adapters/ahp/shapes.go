@@ -96,6 +96,7 @@ type sessionState struct {
 	DefaultChat        string             `json:"defaultChat"`
 	Config             configState        `json:"config"`
 	Customizations     []customization    `json:"customizations"`
+	ServerTools        []serverTool       `json:"serverTools,omitempty"`
 	Changesets         []changesetInfo    `json:"changesets,omitempty"`
 	InputNeeded        []inputNeeded      `json:"inputNeeded,omitempty"`
 	Annotations        annotationsSummary `json:"annotations"`

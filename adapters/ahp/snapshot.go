@@ -96,7 +96,7 @@ func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
 	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
-		Config: l.front.configOf(info), Customizations: l.customized, Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
+		Config: l.front.configOf(info), Customizations: l.customized, ServerTools: l.tools, Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
 		Meta: l.front.stateMeta(l.st)}
 	s.Lifecycle, s.CreationError = lifecycle(info)
 	if c := l.st.DefaultChat(); c != nil {

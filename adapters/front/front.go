@@ -11,6 +11,7 @@ import (
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/transports/fanout"
 	"github.com/polyhost/polyhost/transports/guard"
@@ -21,7 +22,9 @@ type Deps struct {
 	Host *host.Host
 	// Automations are the prompts that run by themselves.
 	Automations *automation.Set
-	Log         *slog.Logger
+	// Tools are those that the gateway runs for agents; nil is none.
+	Tools *hosttools.Set
+	Log   *slog.Logger
 	// Book is what was logged, by all parts of the gateway.
 	Book *logs.Book
 	// Forge is where pull requests are; nil is GitHub, with a token from the

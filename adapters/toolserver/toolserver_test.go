@@ -22,6 +22,7 @@ import (
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/store/memstore"
 )
 
@@ -201,13 +202,17 @@ func TestOnlyTheConversationsOwnSecretOpensItsDoor(t *testing.T) {
 }
 
 // world is a host whose demo agent calls clients' tools over MCP.
-func world(t *testing.T) (*host.Host, *host.Session, context.Context) {
+func world(t *testing.T, own ...host.OwnTools) (*host.Host, *host.Session, context.Context) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	b := &demo.Backend{MCP: true}
-	h, err := host.Open(ctx, host.Options{Store: memstore.New(), DefaultDir: t.TempDir(), Tools: serve(t), Grace: 50 * time.Millisecond,
-		Backends: []host.NamedBackend{{Name: "demo", Backend: b}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	o := host.Options{Store: memstore.New(), DefaultDir: t.TempDir(), Tools: serve(t), Grace: 50 * time.Millisecond,
+		Backends: []host.NamedBackend{{Name: "demo", Backend: b}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	if len(own) > 0 {
+		o.Own = own[0]
+	}
+	h, err := host.Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,5 +345,73 @@ func TestACallThatTheAgentDoesNotShowIsShown(t *testing.T) {
 	}
 	if _, err := s.CallTool(ctx, s.State().Default, "", "lookup", nil); !errors.Is(err, host.ErrInvalid) {
 		t.Errorf("without a turn: %v", err)
+	}
+}
+
+func TestTheGatewaysOwnToolsAreCalledOverMCP(t *testing.T) {
+	t.Parallel()
+	h, s, ctx := world(t, hosttools.New(slog.New(slog.DiscardHandler)))
+	p, err := s.Prompt(ctx, host.Prompt{Text: "call get_current_session {}", By: harness})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := s.WaitTurn(ctx, s.State().Default, p.Turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := turn.Parts[0].Tool
+	if call.Status != event.CallDone || !strings.Contains(turn.Text(), s.ID().String()) || call.Server != host.ToolServerName || call.Client != (event.Actor{}) ||
+		call.Title != "Get Current Session" || call.Tag != event.TagRead {
+		t.Errorf("%+v, said %q", call, turn.Text())
+	}
+	create := `{"relationship":"currentSession","prompt":"say x","title":"x"}`
+	for _, allow := range []bool{false, true} {
+		p, i := asked(t, ctx, s, "call create_session "+create)
+		if i.Kind != event.Approval || string(i.Input) != create || i.Part.IsNil() {
+			t.Errorf("asked: %+v", i)
+		}
+		res := event.Resolution{Outcome: event.Denied, By: harness}
+		if allow {
+			res.Outcome = event.Allowed
+		}
+		if err := s.Resolve(ctx, i.ID, res); err != nil {
+			t.Fatal(err)
+		}
+		turn, err := s.WaitTurn(ctx, s.State().Default, p.Turn)
+		if err != nil || (turn.Parts[0].Tool.Status == event.CallDone) != allow || (len(s.State().Chats) == 2) != allow {
+			t.Errorf("allowed %v: %v, %+v, %d chats", allow, err, turn.Parts[0].Tool, len(s.State().Chats))
+		}
+	}
+	// A call that is still asked about ends with its turn.
+	q, _ := asked(t, ctx, s, `call delete_session {"session":"demo:/x"}`)
+	if _, err := s.Interrupt(ctx, host.Interrupt{By: harness}); err != nil {
+		t.Fatal(err)
+	}
+	if turn, err = s.WaitTurn(ctx, s.State().Default, q.Turn); err != nil || turn.Parts[0].Tool.Status != event.CallCancelled || len(s.State().Open) != 0 {
+		t.Errorf("%v, %+v", err, turn.Parts[0].Tool)
+	}
+	// What the agent does not show is shown, whatever becomes of it.
+	if s, err = h.CreateSession(ctx, host.CreateSession{By: harness}); err != nil {
+		t.Fatal(err)
+	}
+	q, err = s.Prompt(ctx, host.Prompt{Text: "sleep 60000", By: harness})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"list_sessions": false, "get_session_context": true} {
+		out, err := s.CallTool(ctx, s.State().Default, "", name, nil)
+		if err != nil || out.Failed != want {
+			t.Errorf("%s: %v, %+v", name, err, out)
+		}
+	}
+	if _, err := s.Interrupt(ctx, host.Interrupt{By: harness}); err != nil {
+		t.Fatal(err)
+	}
+	turn, err = s.WaitTurn(ctx, s.State().Default, q.Turn)
+	if err != nil || len(turn.Parts) != 2 || !turn.Parts[0].Tool.Status.Ended() || turn.Parts[0].Tool.Status == event.CallCancelled {
+		t.Errorf("%v, %+v", err, turn)
+	}
+	if !h.OfferOwnTools(false) {
+		t.Error("they were not offered")
 	}
 }

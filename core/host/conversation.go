@@ -204,6 +204,8 @@ type call struct {
 	dropped int64 // output bytes not kept
 	tail    []byte
 	client  event.Actor
+	own     bool               // the gateway was asked to run it
+	stop    context.CancelFunc // of its running it
 }
 
 // request is something the agent waits for.
@@ -215,6 +217,8 @@ type request struct {
 	// call is shown only because of it.
 	reply chan event.Resolution
 	made  bool
+	// own: the call is the gateway's to run.
+	own bool
 }
 
 func (s *Session) chatRun(chat id.ID) *run {
@@ -231,6 +235,11 @@ func (r *run) reset() {
 	if r.stopCommand != nil {
 		r.stopCommand()
 		r.stopCommand = nil
+	}
+	for _, c := range r.calls {
+		if c.stop != nil {
+			c.stop()
+		}
 	}
 	r.since = time.Now()
 	r.turn, r.message, r.usage, r.point, r.refusals, r.current, r.waiting = id.Nil, event.Message{}, event.Usage{}, nil, 0, nil, false

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/polyhost/polyhost/core/addon"
@@ -57,6 +58,8 @@ type Options struct {
 	// Addons has the copies of the plugins that are brought to sessions; nil for
 	// none.
 	Addons *addon.Store
+	// Own are the tools that the gateway itself runs for agents; nil is none.
+	Own OwnTools
 	// Past is how many past conversations of each agent are listed; negative
 	// is none.
 	Past  int
@@ -105,6 +108,7 @@ type Host struct {
 	past      pastList
 	terminals *terminal.Set
 	counters  counters
+	ownOff    atomic.Bool // the gateway's own tools are not offered
 	extended  *extend.Registry
 }
 

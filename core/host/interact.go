@@ -28,6 +28,10 @@ func (s *Session) allowed(c policy.Call) bool {
 // again about what it may do already.
 func (s *Session) permission(r *run, c *call, f *agentFrame) {
 	r.ready(c)
+	if s.ownTool(r, c) != nil { // decided on when the agent calls
+		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
+		return
+	}
 	if owner, ok := s.servedTool(r, c); ok { // the client decides whether it runs its tool
 		if !c.running {
 			c.running = true
@@ -36,21 +40,27 @@ func (s *Session) permission(r *run, c *call, f *agentFrame) {
 		r.answer(f.Request, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 		return
 	}
+	s.decide(r, &request{id: f.Request, kind: event.Approval, call: c})
+}
+
+// decide allows or refuses what a request is about, or asks a person.
+func (s *Session) decide(r *run, q *request) {
+	c := q.call
 	d := policy.Decide(s.policyCall(r, c), s.allowed)
 	switch d.Verdict {
 	case policy.Allow:
-		s.allow(r, c, f.Request, d.By, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
+		s.allow(r, q, d.By, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 	case policy.Deny:
-		s.refuse(r, c, f.Request, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
+		s.refuse(r, q, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
 	default:
 		i := event.Interaction{ID: id.New(), Kind: event.Approval, Chat: r.chat, Turn: r.turn, Part: c.part, OpenedAt: s.at,
 			ExpiresAt: s.at.Add(s.host.opt.ApprovalTimeout), Call: c.id, Tool: c.tool.Name, Title: c.tool.Title,
 			Input: c.tool.Input, Tag: c.tool.Tag, Edits: clipEdits(c.tool.Edits), Why: d.Why, Pattern: d.Pattern,
 			Scopes: []event.Scope{event.ScopeOnce}}
-		if d.Pattern != "" {
+		if d.Pattern != "" && !(q.own && c.tool.MustAsk) {
 			i.Scopes = append(i.Scopes, event.ScopeSession, event.ScopeProject, event.ScopeAlways)
 		}
-		r.requests[i.ID] = &request{id: f.Request, kind: event.Approval, call: c}
+		r.requests[i.ID] = q
 		r.emit(&event.InteractionOpened{Interaction: i})
 	}
 }
@@ -64,19 +74,25 @@ func refusalCode(d policy.Decision) string {
 }
 
 // allow lets a call run.
-func (s *Session) allow(r *run, c *call, req, how string, res event.Resolution) {
+func (s *Session) allow(r *run, q *request, how string, res event.Resolution) {
+	c := q.call
 	c.running = true
 	running := &event.ToolRunning{Part: c.part, Allowed: how, By: res.By, Input: object(res.Input)}
 	if running.Input != nil {
 		c.tool.Input = running.Input
 	}
 	r.emit(running)
-	r.answer(req, res)
+	if q.own {
+		s.runOwn(r, q)
+		return
+	}
+	r.answer(q.id, res)
 }
 
 // refuse ends a call that may not run. The agent hears why and goes on, unless
 // the message allows no more refusals.
-func (s *Session) refuse(r *run, c *call, req string, why event.Refusal) {
+func (s *Session) refuse(r *run, q *request, why event.Refusal) {
+	c := q.call
 	for key, open := range r.calls {
 		if open == c {
 			delete(r.calls, key)
@@ -94,9 +110,21 @@ func (s *Session) refuse(r *run, c *call, req string, why event.Refusal) {
 	if limit := root.message.Refusals; limit > 0 && root.refusals >= limit {
 		s.silence(root)
 		s.end(root, event.TurnFailed, &event.Error{Code: event.CodeRefusals, Message: "too many calls were refused"}, event.Gateway)
+		if q.reply != nil {
+			r.reply(q, event.Resolution{Outcome: event.Denied, By: why.By, Reason: text})
+		}
 		return
 	}
-	r.answer(req, event.Resolution{Outcome: event.Denied, By: why.By, Reason: text})
+	r.reply(q, event.Resolution{Outcome: event.Denied, By: why.By, Reason: text})
+}
+
+// reply tells the agent how a request was settled, on the way it came.
+func (r *run) reply(q *request, res event.Resolution) {
+	if q.reply != nil {
+		q.reply <- res // has room for the one answer
+		return
+	}
+	r.answer(q.id, res)
 }
 
 // ask opens a batch of questions.
@@ -116,6 +144,11 @@ func (s *Session) ask(r *run, f *agentFrame) {
 // clientCall hands a call to the client that provides the tool.
 func (s *Session) clientCall(r *run, c *call, f *agentFrame) {
 	r.ready(c)
+	if s.ownTool(r, c) != nil {
+		c.own = true
+		s.decide(r, &request{id: f.Request, kind: event.ClientCall, call: c, own: true})
+		return
+	}
 	owner, ok := s.toolOwner(r, c.tool.Name)
 	if !ok {
 		r.answer(f.Request, event.Resolution{Outcome: event.Completed, By: event.Gateway, Failed: true,
@@ -156,8 +189,8 @@ func (s *Session) settle(i *event.Interaction, res event.Resolution) {
 	switch {
 	case i.Kind == event.SignIn:
 		s.signedIn(r, i, res)
-	case q.reply != nil:
-		q.reply <- res // has room for the one answer
+	case q.reply != nil && !q.own:
+		r.reply(q, res)
 		if q.made {
 			s.toolEnd(r, q.call, resultOf(res))
 		}
@@ -165,14 +198,17 @@ func (s *Session) settle(i *event.Interaction, res event.Resolution) {
 		r.answer(q.id, res)
 	case res.Outcome == event.Allowed:
 		s.remembered(i, q.call, res)
-		s.allow(r, q.call, q.id, "person", res)
+		s.allow(r, q, "person", res)
 		s.recheck()
 	case res.Outcome == event.Denied:
-		s.refuse(r, q.call, q.id, event.Refusal{Code: event.RefusedByPerson, Reason: res.Reason, By: res.By})
+		s.refuse(r, q, event.Refusal{Code: event.RefusedByPerson, Reason: res.Reason, By: res.By})
 	case res.Outcome == event.Expired:
-		s.refuse(r, q.call, q.id, event.Refusal{Code: event.RefusedTimeout, Reason: "nobody answered in time", By: res.By})
+		s.refuse(r, q, event.Refusal{Code: event.RefusedTimeout, Reason: "nobody answered in time", By: res.By})
 	default:
-		r.answer(q.id, res)
+		r.reply(q, res)
+		if q.made {
+			s.toolEnd(r, q.call, resultOf(res))
+		}
 	}
 }
 
@@ -212,11 +248,11 @@ func (s *Session) recheck() {
 		case policy.Allow:
 			s.emitSettled(i, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 			delete(r.requests, i.ID)
-			s.allow(r, q.call, q.id, d.By, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
+			s.allow(r, q, d.By, event.Resolution{Outcome: event.Allowed, By: event.Gateway, Scope: event.ScopeOnce})
 		case policy.Deny:
 			s.emitSettled(i, event.Resolution{Outcome: event.Denied, By: event.Gateway, Reason: d.Why})
 			delete(r.requests, i.ID)
-			s.refuse(r, q.call, q.id, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
+			s.refuse(r, q, event.Refusal{Code: refusalCode(d), Reason: d.Why, By: event.Gateway})
 		}
 	}
 }

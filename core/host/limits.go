@@ -96,6 +96,8 @@ const (
 	// LinkWithin is how long a call that comes over MCP waits for the agent to
 	// show it as a call of its turn; it is shown as one of its own then.
 	LinkWithin = time.Second
+	// OwnToolWithin is how long a tool of the gateway's own may take.
+	OwnToolWithin = 60 * time.Second
 	// MaxMeta bounds one value of a session's front facts, in bytes.
 	MaxMeta = 256 << 10
 	// MaxDirs is the most working directories of one session.

@@ -14,7 +14,7 @@ import (
 )
 
 // ToolServerName is the name under which agents know the gateway's own MCP
-// server: what they call there is a client's tool.
+// server: what they call there is a client's tool, or one of OwnTools.
 const ToolServerName = "polyhost"
 
 // ToolCall runs a client's tool in a session; call is the agent's own id of the
@@ -89,8 +89,8 @@ func bareName(name string) string {
 	return name
 }
 
-// CallTool has a client run its tool for the agent of a chat, and waits for
-// the outcome. The call that the agent shows in its turn, if it shows one, is
+// CallTool has a client, or the gateway, run its tool for the agent of a chat, and
+// waits for the outcome. The call that the agent shows in its turn, if it shows one, is
 // the one that the clients see: that of the id if the agent tells one, else one
 // of that name. It ends with the turn.
 func (s *Session) CallTool(ctx context.Context, chat id.ID, call, name string, input json.RawMessage) (ToolOutput, error) {
@@ -128,8 +128,10 @@ func (s *Session) CallTool(ctx context.Context, chat id.ID, call, name string, i
 		return ToolOutput{}, ErrClosed
 	case <-ctx.Done():
 		err := s.do(context.WithoutCancel(ctx), true, func(s *Session) error {
-			if i := s.work.Interaction(opened); i != nil {
-				s.settle(i, event.Resolution{Outcome: event.Cancelled, By: theAgent})
+			for _, i := range s.work.Open {
+				if i.ID == opened || i.Part == opened {
+					s.settle(i, event.Resolution{Outcome: event.Cancelled, By: theAgent})
+				}
 			}
 			return nil
 		})
@@ -152,13 +154,14 @@ func resultOf(res event.Resolution) *agent.Result {
 // openServedCall opens the interaction of a call that came over MCP: on the
 // agent's call of that id, or, if there is no id, of that name, of the same
 // input first. Without one it does nothing, or, at last, shows a call of its own.
+// Of a tool of the gateway's own it gives the call's part.
 func (s *Session) openServedCall(chat id.ID, theirs, name string, input json.RawMessage, reply chan event.Resolution, last bool) (id.ID, error) {
 	root := s.chats[chat]
 	if root == nil || root.turn.IsNil() || root.draining {
 		return id.Nil, fmt.Errorf("%w: no turn is running", ErrInvalid)
 	}
 	owner, ok := s.toolOwner(root, name)
-	if !ok {
+	if !ok && s.own(root, name) == nil {
 		return id.Nil, fmt.Errorf("no client offers the tool %.80q: %w", name, ErrNotFound)
 	}
 	runs := []*run{root}
@@ -193,6 +196,12 @@ func (s *Session) openServedCall(chat id.ID, theirs, name string, input json.Raw
 	found.tool.Input = input // not every agent shows what it sends
 	of.ready(found)
 	q.call = found
+	if !ok {
+		found.own, q.own, q.kind = true, true, event.Approval
+		s.knowOwn(of, found)
+		s.decide(of, q)
+		return found.part, nil
+	}
 	return s.openClientCall(of, found, owner, q), nil
 }
 
@@ -203,7 +212,7 @@ func (r *run) asksFor(c *call) bool {
 			return true
 		}
 	}
-	return c.client != (event.Actor{})
+	return c.own || c.client != (event.Actor{})
 }
 
 func sameJSON(a, b json.RawMessage) bool {

@@ -24,6 +24,7 @@ func (s *Session) toolFrame(r *run, f *agentFrame) {
 		c = s.toolStart(r, f)
 	} else if f.Tool != nil {
 		c.learn(f.Tool)
+		s.knowOwn(r, c)
 	}
 	switch f.Kind {
 	case agent.ToolInput:
@@ -35,7 +36,7 @@ func (s *Session) toolFrame(r *run, f *agentFrame) {
 		s.permission(r, c, f)
 	case agent.ToolRun:
 		r.ready(c)
-		if !c.running {
+		if !c.running && s.ownTool(r, c) == nil { // of its own tools the gateway says when they run
 			c.running = true
 			running := &event.ToolRunning{Part: c.part, Allowed: "agent"}
 			if owner, ok := s.servedTool(r, c); ok {
@@ -61,6 +62,7 @@ func (s *Session) toolStart(r *run, f *agentFrame) *call {
 	if f.Tool != nil {
 		c.learn(f.Tool)
 	}
+	s.knowOwn(r, c)
 	c.name = c.tool.Name
 	r.calls[f.Call] = c
 	owner, _ := s.toolOwner(r, c.name) // so that fronts can tell whose call it is from its beginning
@@ -155,6 +157,9 @@ func (s *Session) toolEnd(r *run, c *call, res *agent.Result) {
 		res = &agent.Result{}
 	}
 	r.ready(c)
+	if c.stop != nil {
+		c.stop()
+	}
 	if !c.running && !res.Denied {
 		c.running = true
 		r.emit(&event.ToolRunning{Part: c.part, Allowed: "agent"})

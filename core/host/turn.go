@@ -171,7 +171,8 @@ func picked(base, over string) string {
 	return over
 }
 
-// tools are what clients offer to run, each name once: the turn's own first.
+// tools are what clients and the gateway offer to run, each name once: the
+// turn's own first.
 func (s *Session) tools(r *run) []event.ClientTool {
 	seen := map[string]bool{}
 	var out []event.ClientTool
@@ -186,6 +187,9 @@ func (s *Session) tools(r *run) []event.ClientTool {
 	add(r.message.Tools)
 	for _, set := range s.work.Tools {
 		add(set.Tools)
+	}
+	for _, t := range s.host.OwnTools() {
+		add([]event.ClientTool{{Name: t.Name, Description: t.Description, Schema: t.Schema}})
 	}
 	return out
 }

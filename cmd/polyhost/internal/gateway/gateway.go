@@ -26,6 +26,7 @@ import (
 	"github.com/polyhost/polyhost/core/automation"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store/boltstore"
@@ -60,6 +61,7 @@ type gateway struct {
 
 	store    *boltstore.Store
 	tools    *listen.Server // clients' tools for the agents
+	own      *hosttools.Set // nil unless agents are offered them
 	agents   []host.NamedBackend
 	addons   *addon.Store // nil: clients bring no plugins
 	host     *host.Host
@@ -168,7 +170,7 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Addons: g.addons, Backends: g.agents, DefaultDir: g.o.Workspace, Fenced: files.New(g.o.Home).Fenced,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
-		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Grace: g.o.Grace,
+		IdleAfter: g.o.IdleAfter, AgentIdleAfter: noneIfZero(g.o.AgentIdleAfter), Past: noneIfZero(g.o.AgentHistory), Tools: tools, Own: g.ownTools(), Grace: g.o.Grace,
 		Terminals: terminal.Options{Files: filepath.Join(g.o.Home, "shell"), Env: []string{supervisor.InstanceVar + "=" + g.instance.ID}}})
 	if err != nil {
 		return none, err
@@ -212,6 +214,15 @@ func (g *gateway) serveTools(ctx context.Context) (host.ToolServer, error) {
 	s := toolserver.New(l.Addr().String(), g.o.Version, log)
 	g.tools = listen.Serve(l, s, log)
 	return s, nil
+}
+
+// ownTools are the gateway's own tools for agents, if they are offered.
+func (g *gateway) ownTools() host.OwnTools {
+	if !g.o.HostTools {
+		return nil
+	}
+	g.own = hosttools.New(g.log.With("part", "hosttools"))
+	return g.own
 }
 
 // noneIfZero is a setting that can be switched off as the host takes it.
@@ -323,7 +334,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
 	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Book: g.o.Book, Home: g.o.Home, Version: g.o.Version,
-		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Shutdown: func() { g.fail(nil) }}
+		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Tools: g.own, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
 	} else {

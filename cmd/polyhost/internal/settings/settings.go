@@ -50,7 +50,9 @@ type Settings struct {
 	// AgentIdleAfter is how long an agent is kept without a turn; 0 is for ever.
 	AgentIdleAfter time.Duration
 	// AgentHistory is how many past conversations of each agent are listed.
-	AgentHistory   int
+	AgentHistory int
+	// HostTools: agents are offered the gateway's own tools.
+	HostTools      bool
 	AllowedOrigins []string
 	AllowedHosts   []string
 	// PluginDir holds agent plugins, absolute.
@@ -105,6 +107,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.DurationVar(&s.IdleAfter, "idle-after", host.DefaultIdleAfter, "how long a session without a turn stays in memory")
 	own.DurationVar(&s.AgentIdleAfter, "agent-idle-after", host.DefaultAgentIdleAfter, "how long an agent without a turn runs on; 0 is for ever")
 	own.IntVar(&s.AgentHistory, "agent-history", host.DefaultPast, "how many past conversations of each agent are listed; 0 is none")
+	own.BoolVar(&s.HostTools, "host-tools", true, "offer agents the gateway's own tools, which look at sessions, hand work on and note things")
 	own.StringSliceVar(&s.AllowedOrigins, "allowed-origins", nil, "web origins that may connect, in full, like https://example.org")
 	own.StringSliceVar(&s.AllowedHosts, "allowed-hosts", nil, "host names that may be asked for, beside the loopback ones")
 	own.StringVar(&s.PluginDir, "plugin-dir", "", "directory of agent plugins; empty is plugins in the home")

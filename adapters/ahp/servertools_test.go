@@ -1,0 +1,97 @@
+package ahp
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
+	"github.com/polyhost/polyhost/core/store/memstore"
+)
+
+// ownTools has a gateway offer its own tools to agents.
+func (g *gateway) ownTools() func(*host.Options) {
+	g.tools = hosttools.New(slog.New(slog.NewTextHandler(&g.book, nil)))
+	return func(o *host.Options) { o.Own = g.tools }
+}
+
+func newToolGateway(t *testing.T) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), home: t.TempDir(), store: memstore.New()}
+	g.start(g.ownTools())
+	return g
+}
+
+func toolNames(state object) (names []string) {
+	list, _ := state["serverTools"].([]any)
+	for _, v := range list {
+		names = append(names, v.(object)["name"].(string))
+	}
+	return names
+}
+
+func TestASessionListsTheToolsOfTheHost(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p := g.connect("editor")
+	p.session(g, "demo:/s1")
+	state := p.state("demo:/s1")
+	names := toolNames(state)
+	if len(names) < 6 || names[0] != "list_sessions" {
+		t.Fatalf("%v", state["serverTools"])
+	}
+	first := state["serverTools"].([]any)[0].(object)
+	if first["title"] != "List Sessions" || first["annotations"].(object)["readOnlyHint"] != true || first["inputSchema"].(object)["type"] != "object" {
+		t.Errorf("%v", first)
+	}
+	off := p.dispatch(rootURI, object{"type": "root/configChanged", "config": object{"hostTools": false}})
+	p.echo(off)
+	p.until("demo:/s1", "no tools", func(s object) bool { return len(toolNames(s)) == 0 })
+	q := g.connect("other")
+	if s := q.subscribe("demo:/s1")["state"].(object); s["serverTools"] != nil {
+		t.Errorf("after they were switched off: %v", s["serverTools"])
+	}
+	p.echo(p.dispatch(rootURI, object{"type": "root/configChanged", "config": object{"hostTools": true}}))
+	for _, x := range []*peer{p, q} {
+		x.until("demo:/s1", "the tools again", func(s object) bool { return len(toolNames(s)) == len(names) })
+	}
+}
+
+func TestACallOfAToolOfTheHostIsACallLikeOthers(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p := g.connect("editor")
+	chat := p.session(g, "demo:/s1")
+	p.dispatch(chat, started("t1", `call create_session {"relationship":"independent","title":"Child","prompt":"say hello","workspace":"`+g.dir+`"}`))
+	from := 0
+	ready, from := p.action(from, chat, "chat/toolCallReady")
+	if ready["confirmed"] != nil || ready["confirmationTitle"] == nil {
+		t.Fatalf("not asked: %v", ready)
+	}
+	p.dispatch(chat, object{"type": "chat/toolCallConfirmed", "turnId": "t1", "toolCallId": ready["toolCallId"], "approved": true, "confirmed": "user-action"})
+	p.action(from, chat, "chat/turnComplete")
+	var call object
+	for _, v := range p.state(chat)["turns"].([]any)[0].(object)["responseParts"].([]any) {
+		if part := v.(object); part["kind"] == "toolCall" {
+			call = part["toolCall"].(object)
+		}
+	}
+	contributor, _ := call["contributor"].(object)
+	if call["status"] != "completed" || call["success"] != true || contributor["kind"] != "mcp" || call["toolName"] != "create_session" {
+		t.Errorf("%v", call)
+	}
+	// The one that was made is there, and says who asked.
+	var child string
+	for _, sum := range g.host.List(host.Filter{}) {
+		if sum.Info.Title == "Child" {
+			child = sessionURI(&sum.Info)
+		}
+	}
+	made := p.subscribe(child)["state"].(object)["defaultChat"].(string)
+	p.subscribe(made)
+	s := p.until(made, "its turn", func(s object) bool { turns, _ := s["turns"].([]any); return len(turns) == 1 })
+	message := s["turns"].([]any)[0].(object)["message"].(object)
+	if message["text"] != "say hello" || message["origin"].(object)["kind"] != "agent" {
+		t.Errorf("%v", message)
+	}
+}

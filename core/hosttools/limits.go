@@ -1,0 +1,35 @@
+package hosttools
+
+const (
+	// maxInput is the most bytes of the arguments of a call.
+	maxInput = 1 << 20
+	// maxDepth is how deep arguments nest.
+	maxDepth = 16
+	// maxOutput is about how much text a call gives back, in bytes: an agent has
+	// to read it.
+	maxOutput = 48 << 10
+	// maxListed is how many sessions a list has.
+	maxListed = 50
+	// maxTurns is how many turns a context has, usualTurns unless more are asked
+	// for.
+	maxTurns   = 50
+	usualTurns = 10
+	// gist is how much of a message or an answer a summary has, in bytes,
+	// maxReply how much of one the longer forms have, maxCallInput how much of
+	// the input of a call, maxCalls how many calls of a turn.
+	gist         = 300
+	maxReply     = 8 << 10
+	maxCallInput = 1 << 10
+	maxCalls     = 40
+	// maxTitle is the longest title, in characters.
+	maxTitle = 200
+	// maxSpawned is how many sessions an agent, and the agents of those, may have
+	// made that are still there; each may run a program.
+	maxSpawned = 16
+	// maxChats is how many chats a session may have for an agent to add one.
+	maxChats = 16
+	// maxHops is how many times in a row agents may set each other to work
+	// without a person; maxHopped is how many turns it is known of.
+	maxHops   = 6
+	maxHopped = 4096
+)

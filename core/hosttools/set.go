@@ -1,0 +1,154 @@
+// Package hosttools has the tools that the gateway itself runs for agents: they
+// look at sessions, hand work to other agents, and note things.
+//
+// Names and arguments are those of VS Code's own host, so that what agents were
+// taught there holds here. Arguments are decoded strictly and answers bounded; an
+// error is a sentence for the agent. Whether a call may run is the policy's to
+// say, before it comes here. An agent reaches the sessions of the person that its
+// own belongs to, and no others.
+//
+// The package knows the host and no front. What only a front knows it lends.
+package hosttools
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+)
+
+//go:embed tools.json
+var definitions []byte
+
+// definition is how tools.json describes a tool.
+type definition struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Tag         event.Tag       `json:"tag"`
+	ReadOnly    bool            `json:"readOnly"`
+	Destructive bool            `json:"destructive"`
+}
+
+// call is one call of a tool.
+type call struct {
+	ctx  context.Context
+	host *host.Host
+	from host.Caller
+	set  *Set
+	lent *Lent
+}
+
+type runner func(c *call, input json.RawMessage) (any, error)
+
+var runners = map[string]runner{
+	"list_sessions":       listSessions,
+	"get_current_session": currentSession,
+	"create_session":      createSession,
+	"send_message":        sendMessage,
+	"get_session_context": sessionContext,
+	"delete_session":      deleteSession,
+}
+
+// Tree is what is known of a working directory.
+type Tree struct {
+	// Changed is how many files differ from what is committed.
+	Changed int
+	// Pulls are the addresses of the branch's pull requests.
+	Pulls []string
+}
+
+// Lent is what a front lends.
+type Lent struct {
+	// Session names a session for clients.
+	Session func(*event.SessionInfo) string
+	// Tree tells of a directory; false if nothing is known of it.
+	Tree func(dir string) (Tree, bool)
+}
+
+// Set is all tools.
+type Set struct {
+	log   *slog.Logger
+	tools []host.OwnTool
+	lent  atomic.Pointer[Lent]
+
+	making sync.Mutex // held over counting what agents made and making more
+
+	mu   sync.Mutex
+	hops map[id.ID]int // of turns that agents began, how many agents before
+	ring []id.ID       // of hops, the oldest first
+}
+
+var _ host.OwnTools = (*Set)(nil)
+
+// New makes the set.
+func New(log *slog.Logger) *Set {
+	s := &Set{log: log, hops: map[id.ID]int{}}
+	s.Lend(Lent{
+		Session: func(info *event.SessionInfo) string { return info.ID.AHP(info.Backend) },
+		Tree:    func(string) (Tree, bool) { return Tree{}, false },
+	})
+	var all []definition
+	if err := json.Unmarshal(definitions, &all); err != nil {
+		panic("hosttools: tools.json: " + err.Error()) // embedded
+	}
+	for _, d := range all {
+		s.tools = append(s.tools, host.OwnTool{Name: d.Name, Title: d.Title, Description: d.Description, Schema: d.InputSchema,
+			Tag: d.Tag, ReadOnly: d.ReadOnly, Destructive: d.Destructive})
+	}
+	return s
+}
+
+// Lend takes what a front knows.
+func (s *Set) Lend(l Lent) { s.lent.Store(&l) }
+
+// List gives the tools.
+func (s *Set) List() []host.OwnTool { return s.tools }
+
+// Run runs a tool.
+func (s *Set) Run(ctx context.Context, h *host.Host, from host.Caller, name string, input json.RawMessage) (string, error) {
+	run := runners[name]
+	if run == nil {
+		return "", fmt.Errorf("there is no tool %.80q", name)
+	}
+	out, err := run(&call{ctx, h, from, s, s.lent.Load()}, input)
+	if err != nil {
+		words, meant := said(err)
+		if !meant && ctx.Err() == nil {
+			s.log.Error("A tool of the gateway's own failed", "tool", name, "session", from.Session.String(), "err", err)
+		}
+		return "", words
+	}
+	b, err := json.MarshalIndent(out, "", " ")
+	if err != nil {
+		return "", err
+	}
+	return string(b), nil
+}
+
+// hop counts one more agent in the row that led to a turn; false is one too many.
+func (s *Set) hop(from id.ID) (int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.hops[from] + 1
+	return n, n <= maxHops
+}
+
+func (s *Set) hopped(turn id.ID, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ring) == maxHopped {
+		delete(s.hops, s.ring[0])
+		s.ring = s.ring[1:]
+	}
+	s.hops[turn] = n
+	s.ring = append(s.ring, turn)
+}
