@@ -28,6 +28,7 @@ var abilities = map[string]string{
 	"SetModel":      "choice of the model",
 	"SetMode":       "plan mode of its own",
 	"MCP":           "MCP servers of the session",
+	"ResumeTurn":    "going on with a turn that failed",
 	"Fork":          "fork",
 	"ForkAt":        "going back to a turn",
 	"Catalogue":     "past conversations",

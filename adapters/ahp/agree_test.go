@@ -108,7 +108,7 @@ func (h *history) watch(p *peer) []string {
 
 var scripts = []string{
 	"say one two", "think hm\nsay done", "run echo out; echo err >&2; false", "run printf 'a\\nb'", "write made some text",
-	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "spawn helper say below",
+	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "say one\nfail no luck\nrun echo two\nfail again\nsay three", "spawn helper say below",
 	"say slow\nsleep 3000", "!echo from a shell; false", "!sleep 3", "call pick {\"n\":1}", "stream 20 10 1",
 	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "skill dance Dances", "background tests make test", "background tests make test\nbackground tests", "background a x\nbackground b y\nbackground a z", "command sing Sings",
 }
@@ -129,6 +129,9 @@ func (h *history) step() {
 	}
 	if turns, _ := chat["turns"].([]any); len(turns) > 0 {
 		actions = append(actions, "fork", "truncate")
+		if last := turns[len(turns)-1].(object); last["state"] == "error" {
+			actions = append(actions, "resume", "resume", "resume")
+		}
 	}
 	if active == nil {
 		actions = append(actions, "turn", "turn", "turn", "turn")
@@ -261,6 +264,8 @@ func (h *history) act(p *peer, chat, what string, active object, need []any) flo
 	case "fork":
 		h.fork(p, chat)
 		return 0
+	case "resume":
+		return p.dispatch(chat, object{"type": "chat/turnResume", "turnId": h.turnOf(p, chat)})
 	case "truncate":
 		return p.dispatch(chat, object{"type": "chat/truncated", "turnId": h.turnOf(p, chat)})
 	case "move":

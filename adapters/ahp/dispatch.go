@@ -67,6 +67,7 @@ func init() {
 
 		"chat/turnStarted":             {onChat, (*action).startTurn},
 		"chat/turnCancelled":           {onChat, (*action).cancelTurn},
+		"chat/turnResume":              {onChat, (*action).resumeTurn},
 		"chat/toolCallConfirmed":       {onChat, (*action).confirmCall},
 		"chat/toolCallComplete":        {onChat, (*action).completeCall},
 		"chat/toolCallContentChanged":  {onChat, (*action).callProgress},
@@ -82,7 +83,6 @@ func init() {
 		"chat/workingDirectorySet":     {onChat, (*action).addChatDirectory},
 		"chat/workingDirectoryRemoved": {onChat, (*action).removeChatDirectory},
 
-		"chat/turnResume":              {onChat, no("the agents of this host cannot take up a failed turn: send the message again")},
 		"chat/toolCallResultConfirmed": {onChat, no("this host never asks whether a result may be used")},
 	}
 }

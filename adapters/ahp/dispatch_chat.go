@@ -91,6 +91,40 @@ func (a *action) cancelTurn(ctx context.Context) error {
 	})
 }
 
+// resumeTurn has the agent go on with the last turn, which failed. One that
+// somebody else has resumed already runs.
+func (a *action) resumeTurn(ctx context.Context) error {
+	var p struct {
+		TurnID string `json:"turnId" jsonx:"required"`
+	}
+	if err := decode(a.raw, &p, "action"); err != nil {
+		return err
+	}
+	_, c := a.current()
+	if c == nil {
+		return errNowhere
+	}
+	if t := activeTurn(c, p.TurnID); t != nil && t.Failures() > 0 {
+		return errUnchanged
+	}
+	if c.Active != nil {
+		return refusal("a turn is running")
+	}
+	n := len(c.Turns)
+	if n == 0 || turnID(c.Turns[n-1]) != p.TurnID {
+		return refusal("only the last turn can be resumed")
+	}
+	t := c.Turns[n-1]
+	a.conn.lendTo(a.live.session())
+	return a.change(ctx, "resume:"+t.ID.String()+a.who(), func() error {
+		err := a.live.session().ResumeTurn(ctx, a.place.chat, t.ID, a.conn.actor())
+		if _, c := a.current(); errors.Is(err, host.ErrBusy) && activeTurn(c, p.TurnID) != nil {
+			return errUnchanged // somebody was quicker
+		}
+		return err
+	})
+}
+
 // call finds an open interaction of a call of the running turn.
 func (a *action) call(turn, call string, kind event.InteractionKind) (*event.Interaction, *event.Part, error) {
 	st, c := a.current()

@@ -126,6 +126,8 @@ func (l *live) after(e *event.Event) {
 	switch b := e.Body.(type) {
 	case *event.TurnStarted:
 		l.turnStarted(e, b)
+	case *event.TurnResumed:
+		l.turnResumed(e, b)
 	case *event.TurnEnded:
 		l.turnEnded(e, b)
 	case *event.PartStarted:
@@ -189,6 +191,13 @@ func (l *live) turnStarted(e *event.Event, b *event.TurnStarted) {
 	})
 }
 
+func (l *live) turnResumed(e *event.Event, b *event.TurnResumed) {
+	l.chatView(e.Chat).read = false
+	l.say(e.Chat, l.take("resume:"+e.Turn.String()+b.By.Client), func(*renderer) any {
+		return turnAction{"chat/turnResume", turnName(e.Turn, &b.Message)}
+	})
+}
+
 func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 	c := l.st.Chat(e.Chat)
 	if c == nil || len(c.Turns) == 0 {
@@ -203,7 +212,7 @@ func (l *live) turnEnded(e *event.Event, b *event.TurnEnded) {
 	case event.TurnCancelled:
 		end.Type = "chat/turnCancelled"
 	case event.TurnFailed:
-		part := failure(b.Error)
+		part := failure(b.Error, b.Resumable)
 		end.Type, end.Part = "chat/error", &part
 	}
 	l.say(e.Chat, l.take("end:"+e.Turn.String()), func(*renderer) any { return end })

@@ -150,7 +150,7 @@ func (r *renderer) finished(chat id.ID, t *state.Turn) turnShape {
 		s.State = "cancelled"
 	case event.TurnFailed:
 		s.State = "error"
-		s.ResponseParts = append(s.ResponseParts, failure(t.Error))
+		s.ResponseParts = append(s.ResponseParts, failure(t.Error, t.Resumable))
 	}
 	return s
 }
@@ -161,22 +161,23 @@ func (r *renderer) running(chat id.ID, t *state.Turn) *turnShape {
 		Message: message(&t.Message), ResponseParts: r.parts(chat, t, true), Usage: usage(t.Usage, t.Context)}
 }
 
-func failure(e *event.Error) errorPart {
+func failure(e *event.Error, resumable bool) errorPart {
 	if e == nil {
 		e = &event.Error{Code: event.CodeAgentFailed, Message: "the turn failed"}
 	}
-	return errorPart{Kind: "error", Error: errorInfo{ErrorType: e.Code, Message: e.Message}}
+	return errorPart{Kind: "error", Error: errorInfo{ErrorType: e.Code, Message: e.Message}, Resumable: resumable}
 }
 
 // parts makes the parts of a turn, the questions asked between them included.
 func (r *renderer) parts(chat id.ID, t *state.Turn, active bool) []any {
 	out := make([]any, 0, len(t.Parts)+len(t.Asked))
 	asked := t.Asked
+	again, _ := t.Again()
 	for i, p := range t.Parts {
 		for len(asked) > 0 && asked[0].After <= i {
 			out, asked = append(out, r.asked(asked[0])), asked[1:]
 		}
-		out = append(out, r.part(spot{chat, t.ID}, p, active))
+		out = append(out, r.part(spot{chat, t.ID}, p, active && i >= again))
 	}
 	for _, a := range asked {
 		out = append(out, r.asked(a))
@@ -200,6 +201,9 @@ func (r *renderer) part(at spot, p *event.Part, active bool) any {
 	case event.PartMessage:
 		return noticePart{Kind: "systemNotification", Content: p.Message.Text,
 			Meta: map[string]any{"polyhost.steering": messageID(p.Message)}}
+	}
+	if p.Notice != nil && p.Notice.Ended != nil {
+		return failure(&event.Error{Code: p.Notice.Code, Message: p.Notice.Text}, true)
 	}
 	n := noticePart{Kind: "systemNotification", Content: p.Text.String()}
 	if p.Notice != nil {
@@ -422,11 +426,16 @@ func (r *renderer) movable(c *state.Chat) bool {
 	return r.resumes && c.ID != r.st.Default && c.Active == nil && c.Origin.Kind != event.OriginSubagent
 }
 
-// modifiedAt is what clients compute: the start of the running turn or the end
-// of the last one, which may have been taken away since.
+// modifiedAt is what clients compute: the start of the running turn, or its
+// failure if it was resumed, or the end of the last one, which may have been
+// taken away since.
 func modifiedAt(c *state.Chat) string {
 	if t := c.Active; t != nil {
-		return startedAt(&t.Message, t.StartedAt)
+		start := startedAt(&t.Message, t.StartedAt)
+		if _, failed := t.Again(); failed != nil {
+			return reduce.EndTime(start, float64(milliseconds(failed.EndedAt.Sub(t.StartedAt))))
+		}
+		return start
 	}
 	if t := newestTurn(c); t != nil {
 		return reduce.EndTime(startedAt(&t.Message, t.StartedAt), float64(milliseconds(t.Duration)))

@@ -229,6 +229,8 @@ type refPart struct {
 type errorPart struct {
 	Kind  string    `json:"kind"`
 	Error errorInfo `json:"error"`
+	// Resumable: chat/turnResume has the agent go on with the turn.
+	Resumable bool `json:"resumable,omitempty"`
 }
 
 type errorInfo struct {

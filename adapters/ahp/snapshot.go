@@ -6,6 +6,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 )
 
@@ -70,12 +71,14 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 		count, cuts = c.Count, c.Cuts
 		sess := l.sess
 		l.mu.Unlock()
-		// Finished turns do not change: they are read without the lock.
+		// Finished turns are read without the lock: only the last one may
+		// change, if it is resumed.
 		if turns, err = sess.Turns(ctx, p.chat, count, limit); err != nil {
 			return t, false, err
 		}
 	}
 	defer l.mu.Unlock()
+	turns = l.withLast(p.chat, turns, limit)
 	s := l.stream(uri, p)
 	r := l.renderer(p.speller)
 	t.ch, t.held = s.ch, held{ch: s.ch, session: l.id, chat: p.chat}
@@ -90,6 +93,25 @@ func (l *live) snapshot(ctx context.Context, uri string, p place, limit int) (t 
 	}
 	t.FromSeq, t.pos = l.front.journal.promise(t.ch)
 	return t, false, nil
+}
+
+// withLast has finished turns of a chat end as they did at the projection's
+// position: the session may be ahead of it and have resumed the last one.
+func (l *live) withLast(chat id.ID, turns []*state.Turn, limit int) []*state.Turn {
+	c := l.st.Chat(chat)
+	if c == nil || len(c.Turns) == 0 {
+		return turns
+	}
+	last := c.Turns[len(c.Turns)-1]
+	if last.Resumable {
+		limit = max(limit, 1) // clients make it the running turn again
+	}
+	n := len(turns)
+	for n > 0 && turns[n-1].Number >= last.Number {
+		n--
+	}
+	turns = append(turns[:n:n], last)
+	return turns[max(0, len(turns)-limit):]
 }
 
 func (l *live) sessionState(r *renderer) sessionState {

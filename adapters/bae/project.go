@@ -117,6 +117,10 @@ func (p *projector) project(e *event.Event) []entry {
 		if e.Chat == p.chat {
 			p.started(b)
 		}
+	case *event.TurnResumed:
+		if e.Chat == p.chat {
+			p.reopened(b)
+		}
 	default:
 		if t := p.turn; t != nil {
 			if l, ok := b.(*event.ToolLinked); ok && (e.Turn == t.id || t.children[e.Chat]) {
@@ -191,37 +195,58 @@ func (p *projector) started(b *event.TurnStarted) {
 		p.anchor = p.e.Seq
 		p.turn = &logical{}
 	}
-	t := p.turn
-	t.id, t.by, t.key, t.model = p.e.Turn, b.Message.By, keyOf(b.Message.By), b.Message.Settings.Model
-	t.tools, t.paused, t.over, t.gone = []toolDecl{}, nil, false, nil
-	t.parts, t.calls, t.open = map[id.ID]event.PartKind{}, map[id.ID]*call{}, map[id.ID]*event.Interaction{}
-	t.served, t.children = map[string]bool{}, map[id.ID]bool{}
-	t.text, t.round, t.routes = nil, nil, routes{}
 	if !mine {
 		s = spoken{}
 	}
-	if s.Role == "" {
-		s.Role = "user"
-	}
-	if len(s.Content) == 0 {
-		s.Content = mustJSON(b.Message.Text)
-	}
-	t.offered(s)
-	if s.Model != "" && t.model == "" {
-		t.model = s.Model
-	}
+	s = p.turn.begin(p.e.Turn, &b.Message, s)
 	if b.Message.System {
-		t.msgs = append(t.msgs, mustJSON(message{s.Role, s.Content})) // nobody spoke
+		p.turn.heard(s) // nobody spoke
 	} else {
 		p.said(s)
 	}
 	p.ask()
 }
 
+// reopened begins a turn once more that had failed: nobody speaks.
+func (p *projector) reopened(b *event.TurnResumed) {
+	var s spoken
+	if b.Message.By.Front != frontName || json.Unmarshal(b.Message.Rich, &s) != nil {
+		s = spoken{}
+	}
+	p.anchor, p.turn = p.e.Seq, &logical{}
+	p.turn.heard(p.turn.begin(p.e.Turn, &b.Message, s))
+	p.ask()
+}
+
+// begin is the turn's beginning with a message; it returns what was said.
+func (t *logical) begin(turn id.ID, m *event.Message, s spoken) spoken {
+	t.id, t.by, t.key, t.model = turn, m.By, keyOf(m.By), m.Settings.Model
+	t.tools, t.paused, t.over, t.gone = []toolDecl{}, nil, false, nil
+	t.parts, t.calls, t.open = map[id.ID]event.PartKind{}, map[id.ID]*call{}, map[id.ID]*event.Interaction{}
+	t.served, t.children = map[string]bool{}, map[id.ID]bool{}
+	t.text, t.round, t.routes = nil, nil, routes{}
+	if s.Role == "" {
+		s.Role = "user"
+	}
+	if len(s.Content) == 0 {
+		s.Content = mustJSON(m.Text)
+	}
+	t.offered(s)
+	if s.Model != "" && t.model == "" {
+		t.model = s.Model
+	}
+	return s
+}
+
+// heard adds a message to what the agent is asked with.
+func (t *logical) heard(s spoken) {
+	t.msgs = append(t.msgs, mustJSON(message{s.Role, s.Content}))
+}
+
 // said writes a message of the client and the tool results in it.
 func (p *projector) said(s spoken) {
 	p.own("client.message.send", message{s.Role, s.Content}).leg = s.Leg
-	p.turn.msgs = append(p.turn.msgs, mustJSON(message{s.Role, s.Content}))
+	p.turn.heard(s)
 	for _, r := range s.Results {
 		p.own("tool.result", toolResultPayload{ToolUseID: r.ID, Dispatch: dispatchClient, Content: r.Content, IsError: r.IsError}).leg = s.Leg
 	}

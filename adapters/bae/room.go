@@ -178,7 +178,7 @@ func (r *room) advance(events []*event.Event) {
 // note follows what the gate needs to know. The caller holds mu.
 func (r *room) note(e *event.Event) {
 	switch b := e.Body.(type) {
-	case *event.TurnStarted:
+	case *event.TurnStarted, *event.TurnResumed:
 		if e.Chat == r.chat {
 			r.active = e.Turn
 			r.paused = nil

@@ -61,8 +61,15 @@ func (f *folder) open(parent string, named id.ID, ms int64) *step {
 }
 
 // add places the next part and returns the step it closed, if it opened
-// another, which is named by that part. A part of kind message is a user message of its own.
+// another, which is named by that part. A part of kind message is a user message
+// of its own; an error that the turn was resumed after is the end of a step.
 func (f *folder) add(p *event.Part) (closed *step) {
+	if p.Notice != nil && p.Notice.Ended != nil {
+		closed = f.cur
+		closed.end = max(millis(p.EndedAt), closed.start)
+		f.open(closed.parent, p.ID, millis(p.ID.Time()))
+		return closed
+	}
 	speaks := p.Kind == event.PartText || p.Kind == event.PartReasoning
 	if p.Kind == event.PartMessage || speaks && f.cur.called {
 		closed = f.cur
@@ -174,7 +181,13 @@ func (a assistantMessage) ended(s *step) assistantMessage {
 	return a
 }
 
-// last closes the info of a turn's last step: it carries the turn's usage.
+// errorOf is the error that a turn had ended with before it was resumed.
+func errorOf(n *event.Notice) *event.Error {
+	return &event.Error{Code: n.Code, Message: n.Text, Retryable: n.Ended.Retryable}
+}
+
+// last closes the info of a turn's last step, or of the last before it was
+// resumed: it carries what was used until then.
 func (a assistantMessage) last(end int64, status event.TurnStatus, fail *event.Error, u event.Usage) assistantMessage {
 	a.Time.Completed = max(end, a.Time.Created)
 	a.Cost, a.Tokens = u.CostUSD, tokensOf(u)
@@ -196,6 +209,7 @@ func (v view) messages(t *state.Turn) []messageWithParts {
 	out := []messageWithParts{v.userWithParts(&t.Message, t.Message.System)}
 	tv := v.of(&t.Message)
 	var f folder
+	var used event.Usage // when it was last resumed
 	s := f.begin(t)
 	parts := []any{tv.stepStart(s)}
 	flush := func(s *step, info assistantMessage) {
@@ -205,9 +219,20 @@ func (v view) messages(t *state.Turn) []messageWithParts {
 		out = append(out, messageWithParts{Info: info, Parts: parts, id: s.id, created: s.start})
 	}
 	for _, p := range t.Parts {
-		if closed := f.add(p); closed != nil {
-			flush(closed, tv.assistant(closed).ended(closed))
+		closed, failed := f.add(p), p.Notice != nil && p.Notice.Ended != nil
+		if closed != nil {
+			info := tv.assistant(closed)
+			if failed {
+				info = info.last(closed.end, event.TurnFailed, errorOf(p.Notice), p.Notice.Ended.Usage.Since(used))
+				used = p.Notice.Ended.Usage
+			} else {
+				info = info.ended(closed)
+			}
+			flush(closed, info)
 			parts = []any{tv.stepStart(f.cur)}
+		}
+		if failed {
+			continue
 		}
 		if p.Kind == event.PartMessage {
 			if p.Message != nil {
@@ -219,7 +244,7 @@ func (v view) messages(t *state.Turn) []messageWithParts {
 	}
 	info := tv.assistant(f.cur)
 	if t.Status != event.TurnRunning {
-		info = info.last(turnEnd(t), t.Status, t.Error, t.Usage)
+		info = info.last(turnEnd(t), t.Status, t.Error, t.Usage.Since(used))
 	}
 	flush(f.cur, info)
 	return out

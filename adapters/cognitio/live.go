@@ -79,6 +79,17 @@ func (p *projection) turnStarted(c *liveChat, chat *state.Chat, st *state.State,
 	p.stepStarted(c.turn)
 }
 
+// turnResumed begins another answer to the message of a turn that had failed.
+func (p *projection) turnResumed(c *liveChat, chat *state.Chat, st *state.State) {
+	if chat.Active == nil {
+		return
+	}
+	p.takeUp(st, c, chat.Active)
+	p.updated(st, chat)
+	p.send("session.status", statusEvent{c.view.session, status{"busy"}})
+	p.stepStarted(c.turn)
+}
+
 func (p *projection) stepStarted(t *liveTurn) {
 	s := t.fold.cur
 	p.send("message.updated", messageEvent{t.view.session, t.view.assistant(s)})
@@ -231,7 +242,11 @@ func (p *projection) turnEnded(c *liveChat, chat *state.Chat, st *state.State, b
 	ended := *t.state
 	ended.Duration = b.Duration
 	s := t.fold.cur
-	info := t.view.assistant(s).last(turnEnd(&ended), b.Status, b.Error, b.Usage)
+	used := b.Usage
+	if _, failed := t.state.Again(); failed != nil {
+		used = used.Since(failed.Notice.Ended.Usage)
+	}
+	info := t.view.assistant(s).last(turnEnd(&ended), b.Status, b.Error, used)
 	if info.Error != nil {
 		p.send("session.error", errorEvent{t.view.session, info.Error})
 	}

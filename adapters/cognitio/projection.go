@@ -75,19 +75,23 @@ func (f *server) project(s *host.Session, st *state.State) *projection {
 		if c.Active == nil {
 			continue
 		}
-		lc := p.chats[c.ID]
-		lc.begin(c.Active)
-		for _, part := range c.Active.Parts {
-			lc.turn.add(part)
-			if part.Tool != nil && !part.Tool.Child.IsNil() {
-				p.spawn(st, lc, part)
-			}
-		}
+		p.takeUp(st, p.chats[c.ID], c.Active)
 	}
 	for _, i := range st.Open {
 		p.asked[i.ID] = ask{i, rulesOf(&st.Info).callback}
 	}
 	return p
+}
+
+// takeUp begins in the middle of a turn.
+func (p *projection) takeUp(st *state.State, c *liveChat, t *state.Turn) {
+	c.begin(t)
+	for _, part := range t.Parts {
+		c.turn.add(part)
+		if part.Tool != nil && !part.Tool.Child.IsNil() {
+			p.spawn(st, c, part)
+		}
+	}
 }
 
 // begin opens a turn.
@@ -148,6 +152,8 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 		p.send("todo.updated", todosEvent{c.view.session, todosOf(b.Items)})
 	case *event.TurnStarted:
 		p.turnStarted(c, chat, st, b)
+	case *event.TurnResumed:
+		p.turnResumed(c, chat, st)
 	case *event.InteractionOpened:
 		p.opened(c, &b.Interaction, st)
 	case *event.InteractionResolved:

@@ -143,6 +143,8 @@ func (f *fold) apply(e *event.Event) {
 		f.usage(c, b, e)
 	case *event.TurnStarted:
 		f.turnStarted(c, b, e)
+	case *event.TurnResumed:
+		f.turnResumed(c, b, e)
 	default:
 		if c.Turn != nil {
 			f.inTurn(c, e)

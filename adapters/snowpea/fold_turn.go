@@ -72,8 +72,22 @@ func (f *fold) dequeued(c *chatFold, b *event.MessageRemoved, at time.Time) {
 	f.emit(c, "turn.done", turnDone{TurnID: turn, Reason: "interrupted"}, at)
 }
 
+// resumedReason is why a turn starts that had failed, with a turnId that there
+// was before.
+const resumedReason = "resumed"
+
+func newTurn(m *event.Message, turn id.ID) *turnFold {
+	return &turnFold{Key: turnKey(m.ID, turn), Parts: map[id.ID]event.PartKind{}, Tools: map[id.ID]*toolFold{}}
+}
+
+// turnResumed starts a turn that had failed once more: nobody says anything.
+func (f *fold) turnResumed(c *chatFold, b *event.TurnResumed, e *event.Event) {
+	c.Turn = newTurn(&b.Message, e.Turn)
+	f.emit(c, "turn.started", turnStarted{TurnID: c.Turn.Key, Initiator: "system", Reason: ptr(resumedReason)}, e.At)
+}
+
 func (f *fold) turnStarted(c *chatFold, b *event.TurnStarted, e *event.Event) {
-	c.Turn = &turnFold{Key: turnKey(b.Message.ID, e.Turn), Parts: map[id.ID]event.PartKind{}, Tools: map[id.ID]*toolFold{}}
+	c.Turn = newTurn(&b.Message, e.Turn)
 	c.Turns++
 	if p := f.Chats[c.Parent]; c.Origin == event.OriginSubagent && p != nil && c.Turns == 1 {
 		c.Turn.Announced = true

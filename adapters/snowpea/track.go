@@ -159,7 +159,7 @@ func (t *track) follow(e *event.Event, st *state.State) {
 func (t *track) before(e *event.Event, st *state.State) {
 	f := t.front
 	switch b := e.Body.(type) {
-	case *event.TurnStarted:
+	case *event.TurnStarted, *event.TurnResumed:
 		f.changed(t, e.Chat, st, "turn")
 	case *event.TurnEnded:
 		if doneReason(b) == "error" {

@@ -33,6 +33,7 @@ type run struct {
 	chars   int
 	told    bool // a stream:progress was sent
 	model   string
+	used    event.Usage // by the turn before it was resumed
 }
 
 type promptTurn struct {
@@ -187,6 +188,8 @@ func (p *projection) inChat(e *event.Event, st *state.State, chat *state.Chat, w
 		p.send(wire, e.Seq, "plans:snapshot", "snapshot", plansOf(chat.ID, b.Items))
 	case *event.TurnStarted:
 		p.startRun(st, chat, e.Turn, &b.Message, e.At, e.Seq)
+	case *event.TurnResumed: // the error that it had ended with was told then
+		p.startRun(st, chat, e.Turn, &b.Message, e.At, e.Seq)
 	case *event.TurnEnded:
 		if r != nil {
 			p.endRun(e, b, r, chat)
@@ -235,6 +238,9 @@ func toolPart(chat *state.Chat, turn, part id.ID) *event.Part {
 // startRun sends what comes before the first piece of a run.
 func (p *projection) startRun(st *state.State, chat *state.Chat, turn id.ID, m *event.Message, at time.Time, seq uint64) {
 	r := &run{wire: wireID(p.sid, st.Default, chat.ID), begun: at, model: p.f.modelOf(&st.Info, m)}
+	if _, failed := chat.Active.Again(); failed != nil {
+		r.used = failed.Notice.Ended.Usage
+	}
 	p.runs[turn] = r
 	p.f.presence.running(r.wire, true)
 	p.send(r.wire, seq, "run:start", "runId", turn.String())
@@ -383,7 +389,8 @@ func (p *projection) endRun(e *event.Event, b *event.TurnEnded, r *run, chat *st
 	if !r.told {
 		p.progress(r, e.Turn, e.Seq)
 	}
-	usage := turnUsage{Input: b.Usage.Input, Output: b.Usage.Output, ModelID: r.model,
+	used := b.Usage.Since(r.used)
+	usage := turnUsage{Input: used.Input, Output: used.Output, ModelID: r.model,
 		TimeToFirstTokenMs: between(r.begun, r.first), StreamDurationMs: between(r.first, r.last)}
 	if b.Usage.Model != "" {
 		usage.ModelID = b.Usage.Model

@@ -130,6 +130,8 @@ func errorEvent(turn id.ID, e *event.Error) noticeEvent {
 // wholeEvent is the event of a part that comes whole: a notice or an image.
 func wholeEvent(turn id.ID, p *event.Part) any {
 	switch {
+	case p.Notice != nil && p.Notice.Ended != nil:
+		return errorEvent(turn, &event.Error{Code: p.Notice.Code, Message: p.Notice.Text})
 	case p.Notice != nil:
 		return noticeEvent{Kind: "notice", Text: p.Notice.Text, Level: p.Notice.Level, Code: p.Notice.Code, TurnID: turn.String()}
 	case p.Image != nil:
@@ -221,10 +223,17 @@ func shortDuration(d time.Duration) string {
 // that a page knows how many come before it.
 type turnCounts struct {
 	mu    sync.Mutex
-	chats map[id.ID][]uint32 // by wire id; the sums up to and with each turn
+	chats map[id.ID]counted // by wire id
 }
 
-func newTurnCounts() *turnCounts { return &turnCounts{chats: map[id.ID][]uint32{}} }
+// counted are the sums of the events up to and with each turn, as long as no
+// turns are taken away or resumed.
+type counted struct {
+	cuts int // state.Chat.Cuts
+	sums []uint32
+}
+
+func newTurnCounts() *turnCounts { return &turnCounts{chats: map[id.ID]counted{}} }
 
 func (t *turnCounts) forget(wire id.ID) {
 	t.mu.Lock()
@@ -232,11 +241,40 @@ func (t *turnCounts) forget(wire id.ID) {
 	delete(t.chats, wire)
 }
 
+// of are the sums that are known of a chat.
+func (t *turnCounts) of(wire id.ID, cuts int) []uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.chats[wire]; c.cuts == cuts {
+		return c.sums
+	}
+	return nil
+}
+
+func (t *turnCounts) keep(wire id.ID, c counted) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.chats[wire]; old.cuts > c.cuts || old.cuts == c.cuts && len(old.sums) >= len(c.sums) {
+		return
+	}
+	if len(t.chats) >= countedChats {
+		clear(t.chats)
+	}
+	t.chats[wire] = c
+}
+
+// cuts is how often turns of a chat were taken away or resumed.
+func cuts(s *host.Session, chat id.ID) int {
+	if c := s.State().Chat(chat); c != nil {
+		return c.Cuts
+	}
+	return 0
+}
+
 // before counts the events of the finished turns before number n.
 func (f *Front) before(ctx context.Context, s *host.Session, wire, chat id.ID, n int) (int, error) {
-	f.counts.mu.Lock()
-	sums := f.counts.chats[wire]
-	f.counts.mu.Unlock()
+	now := cuts(s, chat)
+	sums := f.counts.of(wire, now)
 	info := &s.State().Info
 	for len(sums) < n {
 		upto := min(n, len(sums)+readTurns)
@@ -259,14 +297,9 @@ func (f *Front) before(ctx context.Context, s *host.Session, wire, chat id.ID, n
 		}
 		sums = next
 	}
-	f.counts.mu.Lock()
-	if len(f.counts.chats) >= countedChats {
-		clear(f.counts.chats)
+	if cuts(s, chat) == now { // else some may be of turns from before
+		f.counts.keep(wire, counted{now, sums})
 	}
-	if len(sums) > len(f.counts.chats[wire]) {
-		f.counts.chats[wire] = sums
-	}
-	f.counts.mu.Unlock()
 	if n == 0 {
 		return 0, nil
 	}

@@ -24,7 +24,8 @@
 //	crash                       kills the process
 //
 // Any other line is echoed as by say. A line whose arguments make no sense is
-// text too. The package knows only the agent port: no front and no plugin.
+// text too. A turn that is resumed goes on behind the line that it failed at, or
+// crashed. The package knows only the agent port: no front and no plugin.
 package demo
 
 import (
@@ -70,7 +71,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
-			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, Plugins: true, ServerTokens: true,
+			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, Plugins: true, ServerTokens: true, ResumeTurn: true,
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},

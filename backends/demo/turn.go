@@ -44,6 +44,23 @@ func scriptLines(text string) []string {
 	return lines
 }
 
+// after are the lines of a script behind those that it failed at so often; all
+// of them if there are not so many such lines.
+func after(lines []string, failures int) []string {
+	for i, line := range lines {
+		if failures == 0 {
+			break
+		}
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if rest = strings.TrimSpace(rest); word == "fail" && rest != "" || word == "crash" && rest == "" {
+			if failures--; failures == 0 {
+				return lines[i+1:]
+			}
+		}
+	}
+	return lines
+}
+
 // run does the lines and then says how the turn ended.
 func (t *turn) run() {
 	defer t.cancel(nil)

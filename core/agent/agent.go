@@ -172,6 +172,8 @@ type Capabilities struct {
 	ServerTokens bool `json:"server_tokens,omitempty"`
 	// Plugins: the agent takes Open.Plugins. It can resume, too.
 	Plugins bool `json:"plugins,omitempty"`
+	// ResumeTurn: Prompt.Failures is understood.
+	ResumeTurn bool `json:"resume_turn,omitempty"`
 	// Compact: the agent shortens its context, by itself or when asked.
 	Compact bool `json:"compact,omitempty"`
 }
@@ -294,6 +296,10 @@ type Prompt struct {
 	Attachments []event.Attachment `json:"attachments,omitempty"`
 	Settings    event.Settings     `json:"settings"`
 	Tools       []event.ClientTool `json:"tools,omitempty"`
+	// Failures is how often the agent was given this message before and failed
+	// in its turn: it goes on with what it did of it, which it may not know in
+	// a new conversation.
+	Failures int `json:"failures,omitempty"`
 }
 
 // Answer settles a request frame.

@@ -28,6 +28,7 @@ func init() {
 		func() Body { return new(ClientToolsSet) },
 		func() Body { return new(DraftChanged) },
 		func() Body { return new(TurnStarted) },
+		func() Body { return new(TurnResumed) },
 		func() Body { return new(TurnEnded) },
 		func() Body { return new(MessageQueued) },
 		func() Body { return new(MessageUpdated) },

@@ -46,6 +46,16 @@ type Notice struct {
 	// Code is a stable word: "truncated", "retry", "compacted", "agent_noise", …
 	Code string `json:"code"`
 	Text string `json:"text"`
+	// Ended: it is the error that the turn had ended with before it was resumed.
+	Ended *Ended `json:"ended,omitempty"`
+}
+
+// Ended is how a turn stood when it failed.
+type Ended struct {
+	// Usage is what the turn had used.
+	Usage Usage `json:"usage,omitzero"`
+	// Retryable is the error's.
+	Retryable bool `json:"retryable,omitempty"`
 }
 
 // PartStarted appends a part to Event.Turn. Parts that come whole (notices,

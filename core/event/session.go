@@ -158,6 +158,7 @@ type ChatInfo struct {
 type ForkEnd struct {
 	Chat  id.ID `json:"chat"`
 	Turns int   `json:"turns"`
+	Cuts  int   `json:"cuts,omitempty"`
 }
 
 // Point is a place in an agent's conversation to which it can go back.

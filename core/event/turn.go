@@ -67,6 +67,16 @@ type TurnStarted struct {
 	FromQueue bool `json:"from_queue,omitempty"`
 }
 
+// TurnResumed opens Event.Turn again, the newest turn of Event.Chat, which had
+// failed: its agent goes on with it. What it had said, asked and used stays.
+type TurnResumed struct {
+	By Actor `json:"by"`
+	// Message is the one that the turn answers.
+	Message Message `json:"message"`
+	// Part is appended to the turn: the error that it had ended with.
+	Part Part `json:"part"`
+}
+
 // TurnStatus is how a turn stands.
 type TurnStatus string
 
@@ -94,6 +104,8 @@ type TurnEnded struct {
 	// Point is where the agent's conversation stands at the end of the turn;
 	// nil if the agent cannot go back to that.
 	Point *Point `json:"point,omitempty"`
+	// Resumable: the turn failed, and its agent can go on with it.
+	Resumable bool `json:"resumable,omitempty"`
 }
 
 // MessageQueued puts a message into the queue of Event.Chat. A steering
@@ -178,6 +190,13 @@ func (u Usage) Add(v Usage) Usage {
 	return u
 }
 
+// Since is what was used after v.
+func (u Usage) Since(v Usage) Usage {
+	v.Input, v.Output, v.CacheRead, v.CacheWrite = -v.Input, -v.Output, -v.CacheRead, -v.CacheWrite
+	v.Reasoning, v.CostUSD, v.Model = -v.Reasoning, -v.CostUSD, ""
+	return u.Add(v)
+}
+
 // UsageReported is what one model call used, since the last report.
 type UsageReported struct {
 	Usage Usage `json:"usage"`
@@ -191,6 +210,7 @@ type ContextReported struct {
 }
 
 func (*TurnStarted) Kind() Kind     { return "turn.started" }
+func (*TurnResumed) Kind() Kind     { return "turn.resumed" }
 func (*TurnEnded) Kind() Kind       { return "turn.ended" }
 func (*MessageQueued) Kind() Kind   { return "message.queued" }
 func (*MessageUpdated) Kind() Kind  { return "message.updated" }

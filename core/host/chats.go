@@ -74,7 +74,7 @@ func (s *Session) placeOf(ctx context.Context, st *state.State, chat, turn id.ID
 	case c.Active != nil:
 		return place{}, ErrBusy
 	case c.Conversation != "":
-		p.of, p.end = c.Conversation, &event.ForkEnd{Chat: chat, Turns: c.Count}
+		p.of, p.end = c.Conversation, &event.ForkEnd{Chat: chat, Turns: c.Count, Cuts: c.Cuts}
 	case c.ForkOf != "": // it has not begun its own yet
 		p.of, p.at, p.end = c.ForkOf, c.ForkAt, c.ForkEnd
 	default:
@@ -111,7 +111,7 @@ func (h *Host) endsThere(end *event.ForkEnd) bool {
 		return false
 	}
 	i := slices.IndexFunc(sum.Chats, func(c ChatSummary) bool { return c.Info.ID == end.Chat })
-	return i >= 0 && sum.Chats[i].Turns == end.Turns && (sum.Chats[i].Status == Idle || sum.Chats[i].Status == Failed)
+	return i >= 0 && sum.Chats[i].Turns == end.Turns && sum.Chats[i].Cuts == end.Cuts && (sum.Chats[i].Status == Idle || sum.Chats[i].Status == Failed)
 }
 
 // dirsOf are the directories that a chat's agent works in.
@@ -223,7 +223,7 @@ func (s *Session) copyTurns(ctx context.Context, session, chat id.ID, cut place,
 // twin is a finished turn under ids of its own.
 func twin(t *state.Turn, fresh func(id.ID) id.ID) *state.Turn {
 	out := *t
-	out.ID = fresh(t.ID)
+	out.ID, out.Resumable = fresh(t.ID), false
 	m := &out.Message
 	m.ID, m.Turn, m.Key, m.Alias, m.TurnAlias, m.Tools = fresh(m.ID), out.ID, "", "", "", nil
 	out.Parts = make([]*event.Part, len(t.Parts))

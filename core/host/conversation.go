@@ -156,7 +156,6 @@ type run struct {
 	// The running turn, Nil for none.
 	turn     id.ID
 	message  event.Message
-	started  time.Time
 	opened   uint64 // the number of its first event
 	usage    event.Usage
 	point    *event.Point // where its end is, as the agent says

@@ -32,7 +32,7 @@ func (h *Host) Counts() Counts {
 // count adds an event of a live session.
 func (c *counters) count(body event.Body) {
 	switch b := body.(type) {
-	case *event.TurnStarted:
+	case *event.TurnStarted, *event.TurnResumed:
 		c.started.Add(1)
 	case *event.TurnEnded:
 		switch b.Status {

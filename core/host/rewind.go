@@ -84,16 +84,21 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 			TurnAliases: turnNames(cut.last)})
 		s.refill(chat, window)
 		s.eraseTurns(chat, cut.turns, c.Count)
-		// Events from before cannot be folded over the records that are left.
-		b, err := snapshot(s.State())
-		if err != nil {
-			return err
-		}
-		s.w.put = append(s.w.put, store.KV{Key: snapshotKey(s.id), Value: b})
-		s.w.since = 0
-		return nil
+		return s.keepState()
 	})
 	return err == nil, err
+}
+
+// keepState has the session loaded as it is now, with the events that follow:
+// those from before cannot be folded over the records of turns that are left.
+func (s *Session) keepState() error {
+	b, err := snapshot(s.State())
+	if err != nil {
+		return err
+	}
+	s.w.put = append(s.w.put, store.KV{Key: snapshotKey(s.id), Value: b})
+	s.w.since = 0
+	return nil
 }
 
 // eraseTurns removes the records of a chat's turns from one number up to, and

@@ -254,7 +254,7 @@ func (s *Session) noteReason(body event.Body) {
 		case b.Closed != nil:
 			reason = reasonClosed
 		}
-	case *event.TurnStarted, *event.MessageQueued:
+	case *event.TurnStarted, *event.TurnResumed, *event.MessageQueued:
 		reason = reasonPrompt
 	case *event.TurnEnded:
 		reason = reasonTurn

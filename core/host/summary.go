@@ -52,6 +52,7 @@ type ChatSummary struct {
 	Status     Status         `json:"status"`
 	ModifiedAt time.Time      `json:"modified_at"`
 	Turns      int            `json:"turns"`
+	Cuts       int            `json:"cuts,omitempty"`
 }
 
 // summarise makes the summary of a state.
@@ -74,7 +75,7 @@ func summarise(st *state.State, private bool) Summary {
 	}
 	s.Chats = make([]ChatSummary, len(st.Chats))
 	for i, c := range st.Chats {
-		cs := ChatSummary{Info: c.ChatInfo, ModifiedAt: c.ModifiedAt, Turns: c.Count, Status: Idle}
+		cs := ChatSummary{Info: c.ChatInfo, ModifiedAt: c.ModifiedAt, Turns: c.Count, Cuts: c.Cuts, Status: Idle}
 		cs.Info.Brief = "" // long, and for the agent alone
 		s.Queued += len(c.Queue) + len(c.Steering)
 		last := lastTurn(c)

@@ -21,15 +21,7 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 	if m.Turn.IsNil() {
 		m.Turn = id.New()
 	}
-	r.turn, r.message, r.started = m.Turn, m, s.at
-	if len(s.running()) == 0 {
-		s.w.put = append(s.w.put, store.KV{Key: runningKey(s.id), Value: []byte{1}})
-		s.reserved = 0
-	}
-	if s.work.Info.Closed {
-		open := false
-		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: m.By, Closed: &open})
-	}
+	s.begin(r, m, m.By)
 	r.opened = r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue}).Seq
 	s.private = false
 	if r.chat == s.work.Default && s.work.Info.Title == "" && !m.System {
@@ -37,6 +29,19 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 			s.autoTitle = title
 			s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: event.Gateway, Title: &title})
 		}
+	}
+}
+
+// begin gets ready for a turn's first event.
+func (s *Session) begin(r *run, m event.Message, by event.Actor) {
+	r.turn, r.message = m.Turn, m
+	if len(s.running()) == 0 {
+		s.w.put = append(s.w.put, store.KV{Key: runningKey(s.id), Value: []byte{1}})
+		s.reserved = 0
+	}
+	if s.work.Info.Closed {
+		open := false
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: by, Closed: &open})
 	}
 }
 
@@ -100,7 +105,7 @@ func (s *Session) prompt(r *run) {
 	if r.conv.door != nil {
 		r.conv.door.Offer(tools)
 	}
-	m, turn, opened := r.message, r.turn, r.opened
+	m, turn, opened, failures := r.message, r.turn, r.opened, c.Active.Failures()
 	before := commandsBefore(c)
 	if c.Brief != "" && !begun(c) {
 		before = c.Brief + before
@@ -112,7 +117,7 @@ func (s *Session) prompt(r *run) {
 		attachments, err := s.host.fetch(ctx, m.Attachments)
 		if err == nil {
 			err = conv.Prompt(ctx, agent.Prompt{Turn: turn.String(), Message: m.ID.String(), Text: before + m.Text,
-				Attachments: attachments, Settings: settings, Tools: tools})
+				Attachments: attachments, Settings: settings, Tools: tools, Failures: failures})
 		}
 		if err != nil {
 			s.failTurn(r, turn, err)
@@ -264,7 +269,8 @@ func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, 
 		return
 	}
 	ended := &event.TurnEnded{Status: status, Error: failure, Synthetic: synthetic, Usage: c.Active.Usage, Point: r.point,
-		Duration: max(0, s.at.Sub(c.Active.StartedAt))}
+		Resumable: status == event.TurnFailed && s.resumable(r, c.Active),
+		Duration:  max(0, s.at.Sub(c.Active.StartedAt))}
 	if status == event.TurnCancelled {
 		ended.By = by
 	}

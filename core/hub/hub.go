@@ -287,6 +287,8 @@ func Weight(e *event.Event) int {
 		return 320 + len(b.Output)
 	case *event.TurnStarted:
 		return 512 + len(b.Message.Text)
+	case *event.TurnResumed:
+		return 512 + len(b.Message.Text)
 	}
 	return 512
 }

@@ -131,7 +131,7 @@ func (s *State) made(e *event.Event) {
 	}
 	shown := !e.Turn.IsNil()
 	switch b := e.Body.(type) {
-	case *event.TurnStarted, *event.InteractionResolved:
+	case *event.TurnStarted, *event.TurnResumed, *event.InteractionResolved:
 		return
 	case *event.ChatUpdated:
 		shown = b.Conversation != nil
@@ -156,7 +156,7 @@ func touches(b event.Body) bool {
 		return b.Unread == nil && b.Owner == nil
 	case *event.ChatUpdated:
 		return b.Unread == nil && b.Conversation == nil && b.ForkOf == nil
-	case *event.ChatsReordered, *event.ChatTruncated:
+	case *event.ChatsReordered, *event.ChatTruncated, *event.TurnResumed:
 		return false
 	}
 	return true
@@ -321,6 +321,8 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 		}
 	case *event.TurnStarted:
 		s.startTurn(c, e, b)
+	case *event.TurnResumed:
+		s.resumeTurn(c, e, b)
 	default:
 		if t := s.active(c, e.Turn); t != nil {
 			s.applyTurn(c, t, e)
@@ -398,7 +400,7 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 		c.Usage = c.Usage.Add(b.Usage)
 		s.Usage = s.Usage.Add(b.Usage)
 	case *event.TurnEnded:
-		t.Status, t.Error, t.Duration, t.Synthetic, t.Point = b.Status, b.Error, b.Duration, b.Synthetic, b.Point
+		t.Status, t.Error, t.Duration, t.Synthetic, t.Point, t.Resumable = b.Status, b.Error, b.Duration, b.Synthetic, b.Point, b.Resumable
 		t.owned = nil
 		c.Active = nil
 		c.Count++

@@ -12,6 +12,6 @@ type Limits struct {
 // DefaultLimits serve an editor's first page without a read from disk.
 var DefaultLimits = Limits{Turns: 50, Bytes: 1 << 20}
 
-// ActiveOnly keeps running turns alone: for a projection, which has no use
-// for what is over.
-var ActiveOnly = Limits{Turns: 0, Bytes: 0}
+// ActiveOnly keeps running turns, and the last one that ended, which may be
+// resumed: for a projection, which has no use for what is over.
+var ActiveOnly = Limits{Turns: 1, Bytes: 0}

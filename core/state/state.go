@@ -48,7 +48,8 @@ type Chat struct {
 	// Count is how many turns have finished in all; the first of Turns has
 	// number Count-len(Turns), counted from 0.
 	Count int `json:"count"`
-	// Cuts is how often turns were taken away: Count alone does not tell.
+	// Cuts is how often turns were taken away, or resumed: Count alone does not
+	// tell.
 	Cuts int `json:"cuts,omitempty"`
 	// Rest is there until a turn begins, in a chat that lost its newest turns or
 	// came with copies: when it was last changed, as a turn without parts.
@@ -82,7 +83,10 @@ type Turn struct {
 	Duration  time.Duration    `json:"duration,omitempty"`
 	Error     *event.Error     `json:"error,omitempty"`
 	Synthetic bool             `json:"synthetic,omitempty"`
-	Usage     event.Usage      `json:"usage,omitzero"`
+	// Resumable: it failed, and its agent can go on with it while it is the
+	// newest.
+	Resumable bool        `json:"resumable,omitempty"`
+	Usage     event.Usage `json:"usage,omitzero"`
 	// Point is where the agent can go back to, see event.TurnEnded.
 	Point *event.Point `json:"point,omitempty"`
 	// Context is how full the agent's context was when it last said so.

@@ -45,6 +45,11 @@ func (w *world) step(kind int) {
 	c := w.s.Chats[rapid.IntRange(0, len(w.s.Chats)-1).Draw(w.t, "chat")]
 	text := w.text()
 	if c.Active == nil {
+		if t := c.Resumable(); t != nil && kind > 9 {
+			w.add(c.ID, t.ID, &event.TurnResumed{Message: t.Message, Part: event.Part{ID: id.New(), Kind: event.PartNotice,
+				EndedAt: time.UnixMilli(int64(1000 * w.s.Seq)).UTC(), Notice: &event.Notice{Text: text, Ended: &event.Ended{}}}})
+			return
+		}
 		switch kind {
 		case 0:
 			w.add(id.Nil, id.Nil, &event.SessionUpdated{Title: &text, Aliases: map[string]string{"f": text}})
@@ -84,7 +89,11 @@ func (w *world) step(kind int) {
 				w.add(c.ID, turn.ID, &event.InteractionResolved{ID: i.ID, Of: i.Kind})
 			}
 		}
-		w.add(c.ID, turn.ID, &event.TurnEnded{Status: event.TurnComplete, Duration: time.Second})
+		end := &event.TurnEnded{Status: event.TurnComplete, Duration: time.Second}
+		if kind == 1 {
+			end.Status, end.Error, end.Resumable = event.TurnFailed, &event.Error{Code: text}, true
+		}
+		w.add(c.ID, turn.ID, end)
 	case kind < 4:
 		w.add(c.ID, turn.ID, &event.PartStarted{Part: event.Part{ID: id.New(), Kind: event.PartText}})
 	case kind < 6:
@@ -211,6 +220,38 @@ func TestTheNewestTurnsStayWithinTheirBounds(t *testing.T) {
 	if c.Count != 10 || len(c.Turns) != 3 || c.Turns[0].Message.Text != "7" || c.Turns[0].Number != 7 {
 		t.Errorf("count %d, window %d from %q", c.Count, len(c.Turns), c.Turns[0].Message.Text)
 	}
+}
+
+func TestAResumedTurnGoesOnAsOneTurn(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{t: rt, s: New(ActiveOnly)} // what fronts fold with
+		chat := id.New()
+		w.add(id.Nil, id.Nil, &event.SessionCreated{Info: event.SessionInfo{ID: id.New()}, Default: chat})
+		turn := id.New()
+		w.add(chat, turn, &event.TurnStarted{Message: event.Message{ID: id.New(), Text: "do it"}})
+		times := rapid.IntRange(1, 4).Draw(rt, "times")
+		for n := range times {
+			w.add(chat, turn, &event.PartStarted{Part: event.Part{ID: id.New(), Kind: event.PartText, EndedAt: time.UnixMilli(1)}})
+			w.add(chat, turn, &event.UsageReported{Usage: event.Usage{Input: 2}})
+			w.add(chat, turn, &event.TurnEnded{Status: event.TurnFailed, Error: &event.Error{Code: "bad"}, Resumable: true})
+			frozen := w.s.Freeze()
+			before := encode(rt, frozen)
+			w.add(chat, turn, &event.TurnResumed{Part: event.Part{ID: id.New(), Kind: event.PartNotice, EndedAt: time.UnixMilli(1), Notice: &event.Notice{Code: "bad", Ended: &event.Ended{}}}})
+			c := w.s.Chat(chat)
+			if c.Count != 0 || len(c.Turns) != 0 || c.Active == nil || c.Active.Failures() != n+1 || len(c.Active.Parts) != 2*n+2 || c.Active.Error != nil {
+				rt.Fatalf("resumed: %s", encode(rt, w.s))
+			}
+			if after := encode(rt, frozen); after != before {
+				rt.Fatalf("a frozen state changed:\n%s\n%s", before, after)
+			}
+		}
+		w.add(chat, turn, &event.TurnEnded{Status: event.TurnComplete})
+		c := w.s.Chat(chat)
+		if c.Active != nil || c.Count != 1 || len(c.Turns) != 1 || c.Turns[0].Usage.Input != int64(2*times) || c.Resumable() != nil {
+			rt.Fatalf("%s", encode(rt, w.s))
+		}
+	})
 }
 
 func TestTitleOf(t *testing.T) {

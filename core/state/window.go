@@ -12,7 +12,7 @@ func (c *Chat) Trim(l Limits) {
 			drop = i + 1
 		}
 	}
-	if drop >= len(c.Turns) && l.Turns > 0 && len(c.Turns) > 0 {
+	if drop >= len(c.Turns) && len(c.Turns) > 0 {
 		drop = len(c.Turns) - 1 // the newest always stays
 	}
 	if drop > 0 {

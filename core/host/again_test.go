@@ -1,0 +1,284 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/core/store/memstore"
+)
+
+// said are the texts of a turn, with the errors that it was resumed after.
+func said(t *state.Turn) (out []string) {
+	for _, p := range t.Parts {
+		switch {
+		case p.Notice != nil && p.Notice.Ended != nil:
+			out = append(out, "! "+p.Notice.Text)
+		case p.Kind == event.PartText:
+			out = append(out, p.Text.String())
+		}
+	}
+	return out
+}
+
+func same(t *testing.T, what string, a, b any) {
+	t.Helper()
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if errX != nil || errY != nil || string(x) != string(y) {
+		t.Errorf("%s:\n%s\n%s", what, x, y)
+	}
+}
+
+// reopened is a session after the gateway was stopped and started.
+func (f *fixture) reopened(s *host.Session) *host.Session {
+	f.t.Helper()
+	if err := f.host.Close(f.ctx()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.open()
+	again, err := f.host.Session(f.ctx(), s.ID())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+// killed is the same after the gateway was killed.
+func (f *fixture) killed(s *host.Session) *host.Session {
+	f.t.Helper()
+	f.store.Close() // from here on nothing reaches the disk
+	f.store = f.store.(*memstore.Store).Reopen()
+	f.open()
+	again, err := f.host.Session(f.ctx(), s.ID())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+func TestAFailedTurnGoesOnWhereItFailed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	f.turn(s, "say before")
+	failed := f.turn(s, "say one\nusage 1 2\nfail no luck\nsay two\nusage 3 4\nfail again\nsay three")
+	chat := s.State().Default
+	if failed.Status != event.TurnFailed || !failed.Resumable || failed.Number != 1 {
+		t.Fatalf("%+v", failed)
+	}
+	if err := s.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	second := f.wait(s, failed.ID)
+	if got := said(second); second.Status != event.TurnFailed || !second.Resumable || second.Error.Message != "again" ||
+		!slices.Equal(got, []string{"one", "! no luck", "two"}) {
+		t.Fatalf("%+v %q", second, got)
+	}
+
+	// So it does after a restart of the gateway, and the turn is the same then.
+	shown := s.State().Chat(chat)
+	s = f.reopened(s)
+	same(t, "the failed turn after a restart", s.State().Chat(chat).Turns, shown.Turns)
+	if err := s.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	third := f.wait(s, failed.ID)
+	if got := said(third); third.Status != event.TurnComplete || third.Error != nil || third.Resumable || third.Number != 1 ||
+		!slices.Equal(got, []string{"one", "! no luck", "two", "! again", "three"}) {
+		t.Fatalf("%+v %q", third, got)
+	}
+	if u := third.Usage; u.Input != 4 || u.Output != 6 {
+		t.Errorf("usage %+v", u)
+	}
+	if c := s.State().Chat(chat); c.Count != 2 || c.Active != nil || c.Failed() {
+		t.Errorf("%d turns", c.Count)
+	}
+	f.turn(s, "say after")
+	live := s.State().Chat(chat)
+	s = f.reopened(s)
+	same(t, "the turns after another restart", s.State().Chat(chat).Turns, live.Turns)
+	all, err := s.Turns(f.ctx(), chat, -1, 10)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d turns, %v", len(all), err)
+	}
+}
+
+func TestATurnThatAStopCutOffAfterItWasResumedIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(*fixture, *host.Session) *host.Session{"stopped": (*fixture).reopened, "killed": (*fixture).killed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cutOff(t, stop)
+		})
+	}
+}
+
+func cutOff(t *testing.T, stop func(*fixture, *host.Session) *host.Session) {
+	f := newFixture(t)
+	s := f.session()
+	chat := s.State().Default
+	failed := f.turn(s, "say one\nfail no luck\nsay two\nask Which?")
+	if err := s.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	f.opened(s, event.Question)
+	s = stop(f, s)
+	c := s.State().Chat(chat)
+	if c.Active != nil || c.Count != 1 || len(c.Turns) != 1 {
+		t.Fatalf("%+v", c)
+	}
+	last := c.Turns[0]
+	if got := said(last); last.Status != event.TurnCancelled || last.Resumable || !slices.Equal(got, []string{"one", "! no luck", "two"}) {
+		t.Errorf("%+v %q", last, got)
+	}
+	if err := s.ResumeTurn(f.ctx(), chat, failed.ID, tester); !errors.Is(err, host.ErrInvalid) {
+		t.Errorf("a cancelled turn: %v", err)
+	}
+}
+
+func TestWhatCannotBeResumedIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	chat := s.State().Default
+	refused := func(what string, turn id.ID, want error) {
+		t.Helper()
+		seq := s.State().Seq
+		if err := s.ResumeTurn(f.ctx(), chat, turn, tester); !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := s.State(); got.Seq != seq {
+			t.Errorf("%s: something happened", what)
+		}
+	}
+	first := f.turn(s, "fail first")
+	complete := f.turn(s, "say fine")
+	refused("a turn that is not the last", first.ID, host.ErrInvalid)
+	refused("a complete turn", complete.ID, host.ErrInvalid)
+	refused("a turn that is not there", id.New(), host.ErrInvalid)
+	failed := f.turn(s, "fail second")
+	if err := s.ResumeTurn(f.ctx(), id.New(), failed.ID, tester); !errors.Is(err, host.ErrNotFound) {
+		t.Errorf("no such chat: %v", err)
+	}
+	f.prompt(s, "ask Go on?")
+	f.opened(s, event.Question)
+	refused("while a turn runs", failed.ID, host.ErrBusy)
+	if _, err := s.Interrupt(f.ctx(), host.Interrupt{By: tester}); err != nil {
+		t.Fatal(err)
+	}
+	refused("a cancelled turn", s.State().DefaultChat().Turns[3].ID, host.ErrInvalid)
+	command := f.prompt(s, "", func(p *host.Prompt) { p.Command = "exit 3" })
+	if last := f.wait(s, command.Turn); last.Resumable {
+		t.Errorf("a command: %+v", last)
+	}
+	if _, err := s.Truncate(f.ctx(), chat, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	refused("after turns were taken away", failed.ID, host.ErrInvalid)
+	if last := f.turn(s, "fail third\nsay done"); s.ResumeTurn(f.ctx(), chat, last.ID, tester) != nil || f.wait(s, last.ID).Status != event.TurnComplete {
+		t.Error("a turn after a truncation is not resumed")
+	}
+}
+
+func TestAForkOfAFailedTurnIsNotResumed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	f.turn(s, "say one\nfail no luck")
+	fork, err := s.Fork(f.ctx(), host.Fork{By: tester})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fork.State().DefaultChat()
+	if last := c.Turns[0]; last.Resumable {
+		t.Error("the copy says that it can be resumed")
+	} else if err := fork.ResumeTurn(f.ctx(), c.ID, last.ID, tester); !errors.Is(err, host.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestTwoWhoResumeATurnAtOnceResumeItOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	chat := s.State().Default
+	failed := f.turn(s, "fail no luck\nask Again?\nsay done")
+	errs := make([]error, 4)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = s.ResumeTurn(f.ctx(), chat, failed.ID, tester) })
+	}
+	wg.Wait()
+	resumed := 0
+	for _, err := range errs {
+		if err == nil {
+			resumed++
+		} else if !errors.Is(err, host.ErrBusy) {
+			t.Error(err)
+		}
+	}
+	if resumed != 1 {
+		t.Fatalf("resumed %d times", resumed)
+	}
+	f.prompt(s, "say queued") // waits for the resumed turn's end
+	i := f.opened(s, event.Question)
+	if err := s.Resolve(f.ctx(), i.ID, event.Resolution{Outcome: event.Answered, By: tester,
+		Answers: []event.Answer{{ID: "q1", Text: "yes"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if last := f.wait(s, failed.ID); last.Failures() != 1 || last.Status != event.TurnComplete {
+		t.Errorf("%+v", last)
+	}
+}
+
+func TestATurnIsResumedAfterItsAgentCrashed(t *testing.T) {
+	t.Parallel()
+	keep := filepath.Join(t.TempDir(), "kept")
+	f := newFixture(t, func(o *host.Options) {
+		o.Backends = []host.NamedBackend{{Name: "demo", Backend: &demo.Backend{Keep: keep}}}
+	})
+	s := f.session()
+	failed := f.turn(s, "say one\ncrash\nsay two")
+	if failed.Error == nil || failed.Error.Code != event.CodeAgentCrashed {
+		t.Fatalf("%+v", failed)
+	}
+	if err := s.ResumeTurn(f.ctx(), s.State().Default, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	if last := f.wait(s, failed.ID); last.Status != event.TurnComplete || !slices.Equal(said(last)[2:], []string{"two"}) {
+		t.Errorf("%+v %q", last, said(last))
+	}
+}
+
+// forgetful is an agent that resumes nothing.
+type forgetful struct{ *demo.Backend }
+
+func (f forgetful) Info(ctx context.Context) (agent.Info, error) {
+	info, err := f.Backend.Info(ctx)
+	info.Capabilities.ResumeTurn = false
+	return info, err
+}
+
+func TestAnAgentThatResumesNothingSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *host.Options) {
+		o.Backends = []host.NamedBackend{{Name: "demo", Backend: forgetful{demo.New()}}}
+	})
+	s := f.session()
+	failed := f.turn(s, "fail no luck")
+	err := s.ResumeTurn(f.ctx(), s.State().Default, failed.ID, tester)
+	if failed.Resumable || !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("%v, %v", failed.Resumable, err)
+	}
+}
