@@ -100,7 +100,7 @@ func schemaFor(info *agent.Info) configSchema {
 		}
 		s.Properties[keyModel] = p
 	}
-	if !slices.ContainsFunc(info.Models, func(m agent.Model) bool { return len(efforts(info, &m)) > 0 }) && len(info.Efforts) > 0 {
+	if !slices.ContainsFunc(info.Models, func(m agent.Model) bool { return len(info.EffortsOf(&m)) > 0 }) && len(info.Efforts) > 0 {
 		// Else the picker of models has it: two controls of one thing are one too many.
 		s.Properties[keyEffort] = configProperty{Type: "string", Title: "Effort", Enum: info.Efforts, SessionMutable: true}
 	}
@@ -112,18 +112,6 @@ func schemaFor(info *agent.Info) configSchema {
 		s.Properties[keyAgent] = p
 	}
 	return s
-}
-
-// efforts are the levels of effort that a model has: its own, or, of an agent that
-// does not tell them apart, the agent's if it thinks at all.
-func efforts(info *agent.Info, m *agent.Model) []string {
-	if slices.ContainsFunc(info.Models, func(m agent.Model) bool { return len(m.Efforts) > 0 }) {
-		return m.Efforts
-	}
-	if m.Reasoning {
-		return info.Efforts
-	}
-	return nil
 }
 
 func modelName(m agent.Model) string {
@@ -216,7 +204,7 @@ func (f *Front) agents() []agentInfo {
 			if a.Info.Capabilities.Images {
 				row.SupportsVision = ptr(m.Images)
 			}
-			if levels := efforts(&a.Info, &m); len(levels) > 0 {
+			if levels := a.Info.EffortsOf(&m); len(levels) > 0 {
 				row.ConfigSchema = &configSchema{Type: "object", Properties: map[string]configProperty{
 					keyThinking: {Type: "string", Title: "Thinking", Enum: levels}}}
 			}
@@ -241,28 +229,6 @@ func messageSettings(m *modelSelection) event.Settings {
 	}
 	_ = json.Unmarshal(m.Config[keyThinking], &s.Effort) // absent or of another kind: none
 	return s
-}
-
-// effortOf is the effort that a message picks, if the model that it is for has
-// that level; "" leaves it as it is.
-func (f *Front) effortOf(info *event.SessionInfo, picked event.Settings) string {
-	a, ok := f.agentNamed(info.Backend)
-	if !ok || picked.Effort == "" {
-		return ""
-	}
-	model := picked.Model
-	if model == "" {
-		model = info.Settings.Model
-	}
-	for i := range a.Info.Models {
-		if m := &a.Info.Models[i]; m.ID == model || model == "" {
-			if slices.Contains(efforts(&a.Info, m), picked.Effort) {
-				return picked.Effort
-			}
-			return ""
-		}
-	}
-	return ""
 }
 
 // configOf is a session's configuration.

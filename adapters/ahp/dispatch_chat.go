@@ -47,8 +47,6 @@ func (a *action) startTurn(ctx context.Context) error {
 		// Not unchanged: to hear it again would empty the turn for its sender.
 		return refusal("that turn was started already")
 	}
-	st, _ := a.current()
-	in.settings.Effort = a.conn.front.effortOf(&st.Info, in.settings)
 	prompt := in.prompt(a.place.chat, a.conn.actor())
 	prompt.TurnAlias, prompt.Busy = p.TurnID, host.BusyRefuse
 	a.conn.lendTo(a.live.session())
@@ -57,10 +55,6 @@ func (a *action) startTurn(ctx context.Context) error {
 		_, err := a.live.session().Prompt(ctx, prompt)
 		if errors.Is(err, host.ErrBusy) {
 			return refusal("a turn is running: queue the message, or cancel the turn first")
-		}
-		if err == nil && in.settings.Effort != "" && in.settings.Effort != st.Info.Settings.Effort {
-			// It counts for the turns after this one too.
-			return a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Settings: &event.Settings{Effort: in.settings.Effort}})
 		}
 		return err
 	})
@@ -338,7 +332,7 @@ func (a *action) setPending(ctx context.Context) error {
 	if old := waitingMessage(c, p.Kind, p.ID); !old.IsNil() {
 		return a.change(ctx, "queue:"+old.String(), func() error {
 			return s.UpdateQueued(ctx, a.place.chat, event.Message{ID: old, Text: in.text, Command: in.command(), Attachments: in.attachments,
-				Settings: in.settings, Rich: encode(richMessage{Message: in.raw})})
+				Settings: in.settings, KeepEffort: true, Rich: encode(richMessage{Message: in.raw})})
 		})
 	}
 	if p.Kind == kindSteering && len(c.Steering) > 0 { // there is one at a time

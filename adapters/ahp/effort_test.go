@@ -56,6 +56,47 @@ func TestAModelsOwnLevelOfEffortCountsForTheTurnsAfterToo(t *testing.T) {
 	a.agree(g, uri, chat)
 }
 
+// A level that waits with its message counts from when the message is taken up.
+func TestALevelOfEffortWaitsWithItsMessage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, withAgent(t, thinking{demo.New()}))
+	a := g.connect("a")
+	const uri = "demo:/waits"
+	chat := a.session(g, uri)
+	message := func(text, level string) object {
+		return object{"text": text, "origin": object{"kind": "user"}, "model": object{"id": "demo-large", "config": object{"thinkingLevel": level}}}
+	}
+	effort := func(want any) {
+		t.Helper()
+		a.until(uri, "the effort of the session", func(s object) bool { return s["config"].(object)["values"].(object)["effortLevel"] == want })
+	}
+	a.dispatch(chat, started("t1", "ask go on? | yes\nsay done"))
+	a.until(chat, "the question", func(s object) bool { return s["status"].(float64) == 24 })
+	a.echo(a.dispatch(chat, object{"type": "chat/pendingMessageSet", "kind": "queued", "id": "q", "message": message("say queued", "low")}))
+	effort(nil)
+	a.echo(a.dispatch(chat, object{"type": "chat/pendingMessageSet", "kind": "steering", "id": "s", "message": message("say steered", "high")}))
+	effort("high")
+	a.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": "t1", "duration": 1})
+	a.until(chat, "both messages", func(s object) bool { return len(s["turns"].([]any)) == 3 && s["activeTurn"] == nil })
+	effort("low")
+
+	a.call("createChat", object{"channel": uri, "chat": "ahp-chat:/second", "initialMessage": message("say first", "high")})
+	effort("high")
+	a.agree(g, uri, chat)
+	a.subscribe(automationsURI)
+	a.make(one, definition("say x", func(d object) {
+		d["message"] = message("say x", "low")
+		d["message"].(object)["origin"] = object{"kind": "automation"}
+	}))
+	name := a.start(one, "r1")
+	a.subscribe(name)
+	run := a.over(name)
+	of := a.subscribe(run["primarySession"].(string))["state"].(object)
+	if v := of["config"].(object)["values"].(object); v["effortLevel"] != "low" {
+		t.Errorf("the session of a run: %s", show(v))
+	}
+}
+
 func TestCallsSayHowTheyAreDrawn(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

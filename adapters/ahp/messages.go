@@ -99,7 +99,7 @@ func (in *incoming) command() string {
 
 // prompt makes the core's prompt of a message.
 func (in *incoming) prompt(chat id.ID, by event.Actor) host.Prompt {
-	return host.Prompt{Chat: chat, Text: in.text, Command: in.command(), Attachments: in.attachments, By: by, Settings: in.settings,
+	return host.Prompt{Chat: chat, Text: in.text, Command: in.command(), Attachments: in.attachments, By: by, Settings: in.settings, KeepEffort: true,
 		MessageID: id.New(), Turn: id.New(), Rich: encode(richMessage{Message: in.raw})}
 }
 

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/polyhost/polyhost/core/event"
 )
@@ -104,6 +105,18 @@ type Info struct {
 	// Problems are what stands in the way of a turn though the agent is
 	// there: a missing sign-in, a version that is not known.
 	Problems []Problem `json:"problems,omitempty"`
+}
+
+// EffortsOf are the levels of effort that a model has: its own, or, of an agent that
+// does not tell them apart, the agent's if it thinks at all.
+func (i *Info) EffortsOf(m *Model) []string {
+	if slices.ContainsFunc(i.Models, func(m Model) bool { return len(m.Efforts) > 0 }) {
+		return m.Efforts
+	}
+	if m.Reasoning {
+		return i.Efforts
+	}
+	return nil
 }
 
 // Resource is something that the agent needs a token for, if it has none of its

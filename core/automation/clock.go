@@ -189,7 +189,7 @@ func (s *Set) perform(ctx, run context.Context, a *Automation, r *Run) {
 	}
 	chat := sess.State().Default
 	_, err = sess.Prompt(ctx, host.Prompt{Chat: chat, Turn: r.Turn, Text: a.Text, Command: a.Command, Attachments: a.Attachments,
-		By: a.By, Settings: a.Message, Rich: a.RichMessage})
+		By: a.By, Settings: a.Message, KeepEffort: true, Rich: a.RichMessage})
 	if err != nil {
 		if !stopping(ctx, err) {
 			log.Warn("The message of an automation was refused", "err", err)

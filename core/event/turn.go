@@ -41,6 +41,9 @@ type Message struct {
 	Turn id.ID `json:"turn,omitzero"`
 	// Settings override the session's for this message; zero fields do not.
 	Settings Settings `json:"settings,omitzero"`
+	// KeepEffort: the effort that it picks counts for the turns after its own too,
+	// and is passed over if the model has no such level.
+	KeepEffort bool `json:"keep_effort,omitempty"`
 	// Alias is the id the client gave the message, on the client's front.
 	Alias string `json:"alias,omitempty"`
 	// TurnAlias is the id the client gave the turn.

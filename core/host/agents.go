@@ -194,15 +194,18 @@ func (h *Host) backend(name string) agent.Backend {
 }
 
 // can is what a backend promises; nothing before it has answered.
-func (h *Host) can(name string) agent.Capabilities {
+func (h *Host) can(name string) agent.Capabilities { return h.infoOf(name).Capabilities }
+
+// infoOf is what an agent said of itself so far.
+func (h *Host) infoOf(name string) agent.Info {
 	h.agents.mu.Lock()
 	defer h.agents.mu.Unlock()
 	for _, a := range h.agents.infos {
 		if a.Name == name {
-			return a.Info.Capabilities
+			return a.Info
 		}
 	}
-	return agent.Capabilities{}
+	return agent.Info{}
 }
 
 func (h *Host) isClosing() bool {

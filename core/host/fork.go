@@ -112,6 +112,7 @@ func twins() func(id.ID) id.ID {
 func (s *Session) copyTurn(r *run, t *state.Turn, fresh func(id.ID) id.ID) {
 	m := t.Message
 	m.ID, m.Turn, m.Key, m.Alias, m.TurnAlias, m.Tools = fresh(m.ID), fresh(t.ID), "", "", "", nil
+	m.KeepEffort = false // the settings are as they are now
 	s.at = t.StartedAt
 	s.start(r, m, false)
 	r.point = t.Point

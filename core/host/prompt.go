@@ -33,6 +33,9 @@ type Prompt struct {
 	By          event.Actor
 	// Settings override the session's for this message.
 	Settings event.Settings
+	// KeepEffort makes the effort it picks count for the turns after its own too; one
+	// that the model has not got is passed over.
+	KeepEffort bool
 	// MessageID and Turn are chosen by the gateway where they are Nil.
 	MessageID, Turn id.ID
 	// MessageAlias and TurnAlias are the client's own names.
@@ -95,7 +98,7 @@ func (s *Session) Prompt(ctx context.Context, p Prompt) (Prompted, error) {
 				return nil
 			}
 		}
-		m := event.Message{ID: p.MessageID, At: s.at, Text: p.Text, Attachments: stored, By: p.By, Settings: p.Settings,
+		m := event.Message{ID: p.MessageID, At: s.at, Text: p.Text, Attachments: stored, By: p.By, Settings: p.Settings, KeepEffort: p.KeepEffort,
 			Turn: p.Turn, TurnAlias: p.TurnAlias, Alias: p.MessageAlias, Key: p.Key, Rich: p.Rich, System: p.System,
 			Tools: p.Tools, Refusals: p.Refusals, Command: p.Command}
 		if m.ID.IsNil() {
@@ -154,6 +157,7 @@ func (s *Session) take(p Prompt, m event.Message) (Prompted, error) {
 	}
 	if p.Busy == BusySteer && p.Command == "" && c.Active != nil && c.Active.Message.Command == "" && r.conv != nil && s.host.can(s.work.Info.Backend).Steer {
 		s.emit(chat, id.Nil, &event.MessageQueued{Message: m, Steer: true})
+		s.keepEffort(&m) // the running turn has its own
 		s.steer(r, m)
 		return Prompted{Message: m.ID, Turn: c.Active.ID, Steering: true, Position: len(s.work.Chat(chat).Steering)}, nil
 	}
@@ -327,7 +331,7 @@ func (s *Session) UpdateQueued(ctx context.Context, chat id.ID, m event.Message)
 			return err
 		}
 		old.Text, old.Command, old.Attachments, old.Rich = m.Text, m.Command, stored, m.Rich
-		old.Settings = merged(old.Settings, m.Settings)
+		old.Settings, old.KeepEffort = merged(old.Settings, m.Settings), m.KeepEffort
 		s.emit(chat, id.Nil, &event.MessageUpdated{Message: old})
 		return nil
 	})

@@ -21,9 +21,13 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 	if m.Turn.IsNil() {
 		m.Turn = id.New()
 	}
+	if m.KeepEffort {
+		m.Settings.Effort = s.levelOf(&m)
+	}
 	s.begin(r, m, m.By)
 	r.opened = r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue}).Seq
 	s.private = false
+	s.keepEffort(&m)
 	if r.chat == s.work.Default && s.work.Info.Title == "" && !m.System {
 		if title := state.TitleOf(m.Text); title != "" {
 			s.autoTitle = title
@@ -42,6 +46,34 @@ func (s *Session) begin(r *run, m event.Message, by event.Actor) {
 	if s.work.Info.Closed {
 		open := false
 		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: by, Closed: &open})
+	}
+}
+
+// levelOf is the effort that a message picks, if the model it is for has that
+// level.
+func (s *Session) levelOf(m *event.Message) string {
+	info := s.host.infoOf(s.work.Info.Backend)
+	model := merged(s.work.Info.Settings, m.Settings).Model
+	for i := range info.Models {
+		if x := &info.Models[i]; x.ID == model || model == "" { // the first is the default
+			if slices.Contains(info.EffortsOf(x), m.Settings.Effort) {
+				return m.Settings.Effort
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// keepEffort makes the effort that a message picks the session's.
+func (s *Session) keepEffort(m *event.Message) {
+	if !m.KeepEffort {
+		return
+	}
+	whole := s.work.Info.Settings
+	if level := s.levelOf(m); level != "" && level != whole.Effort {
+		whole.Effort = level
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: m.By, Settings: &whole})
 	}
 }
 
