@@ -12,6 +12,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/git"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
 )
@@ -25,6 +26,7 @@ type sessionMeta struct {
 	GitHub     *githubState            `json:"github,omitempty"`
 	GitHubData map[string]*githubState `json:"githubData,omitempty"`
 	Keys       map[string]string       `json:"workingDirectoryKeys,omitempty"`
+	Artifacts  []hosttools.Artifact    `json:"agentHost/sessionArtifacts,omitempty"`
 }
 
 // gitState is how the working tree of a session stands. What is not known, or
@@ -292,7 +294,7 @@ func (f *Front) modelOn(st *state.State) string {
 }
 
 func (f *Front) metaOf(info *event.SessionInfo) sessionMeta {
-	m := sessionMeta{Person: info.Owner.User}
+	m := sessionMeta{Person: info.Owner.User, Artifacts: hosttools.Artifacts(info)}
 	if len(info.Dirs) == 0 {
 		return m
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/logs"
 	"github.com/polyhost/polyhost/core/store"
@@ -58,6 +59,7 @@ type Front struct {
 	plugins     *plugins
 	forge       *forge.Client
 	handovers   handovers
+	tools       *hosttools.Set
 	worktrees   *worktrees
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
@@ -112,9 +114,10 @@ func New(d shared.Deps) (shared.Front, error) {
 		default: // one is on its way; the next number asks again
 		}
 	})
-	if d.Tools != nil {
-		f.lendTools(d.Tools)
+	if f.tools = d.Tools; f.tools == nil {
+		f.tools = hosttools.New(d.Log) // that no agent is offered
 	}
+	f.lendTools(f.tools)
 	if err := f.loadSettings(f.ctx); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}

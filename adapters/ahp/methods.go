@@ -52,6 +52,7 @@ func init() {
 		"getNetworkDiagnosticsInfo":           {run: (*conn).networkInfo},
 		"getManagedSettingsDiagnostics":       {run: (*conn).managedSettings},
 		"diagnosticsFetch":                    {run: (*conn).diagnose},
+		"vscode/removeSessionArtifact":        {run: (*conn).removeArtifact},
 		"vscode/getAgentHostSessionStateFile": {run: (*conn).stateFile},
 		"vscode/collectAgentHostDebugLogs":    {run: (*conn).collectLogs},
 		"vscode/readAgentHostDebugLogsChunk":  {run: (*conn).readLogs},
@@ -141,7 +142,7 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		Automations                 automationCapabilities `json:"automations"`
 		Meta                        windowOffer            `json:"_meta"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true, true}}, nil
+		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true, true, true}}, nil
 }
 
 func (f *Front) defaultDirectory() string {

@@ -247,6 +247,9 @@ func (l *live) sessionUpdated(b *event.SessionUpdated) {
 	if b.Dirs != nil {
 		l.dirsChanged(l.take("dirs:" + who))
 	}
+	if b.Meta != nil {
+		l.sayMeta() // which has the artifacts
+	}
 	if b.Settings != nil {
 		changes, whole := configChanges(l.config, configValues(l.st.Info.Settings))
 		l.say(id.Nil, l.take("config:"+who), func(*renderer) any {

@@ -95,3 +95,36 @@ func TestACallOfAToolOfTheHostIsACallLikeOthers(t *testing.T) {
 		t.Errorf("%v", message)
 	}
 }
+
+func TestWhatAnAgentRecordedIsToldAndCanBeTakenOff(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p, q := g.connect("editor"), g.connect("other")
+	chat := p.session(g, "demo:/s1")
+	recorded := func(meta any) (out []object) {
+		m, _ := meta.(object)
+		list, _ := m["agentHost/sessionArtifacts"].([]any)
+		for _, v := range list {
+			out = append(out, v.(object))
+		}
+		return out
+	}
+	p.dispatch(chat, started("t1", `call add_artifact_or_reference {"items":[{"type":"website","label":"Page","isArtifact":true,"link":"https://a.b/c"}]}`))
+	s := p.until("demo:/s1", "the artifact", func(s object) bool { return len(recorded(s["_meta"])) == 1 })
+	a := recorded(s["_meta"])[0]
+	if a["label"] != "Page" || a["type"] != "website" || a["isArtifact"] != true || a["link"] != "https://a.b/c" {
+		t.Errorf("%v", a)
+	}
+	q.wait(0, "the row with the artifact", func(object) bool { return len(recorded(q.rows["demo:/s1"]["_meta"])) == 1 })
+	if s := q.subscribe("demo:/s1")["state"].(object); len(recorded(s["_meta"])) != 1 {
+		t.Errorf("%v", s["_meta"])
+	}
+	q.fails(-32602, "vscode/removeSessionArtifact", object{"session": "demo:/s1"})
+	q.fails(-32001, "vscode/removeSessionArtifact", object{"session": "demo:/none", "artifactId": a["id"]})
+	q.call("vscode/removeSessionArtifact", object{"session": "demo:/s1", "artifactId": "another"})
+	q.call("vscode/removeSessionArtifact", object{"session": "demo:/s1", "artifactId": a["id"]})
+	for _, x := range []*peer{p, q} {
+		x.until("demo:/s1", "no artifact", func(s object) bool { return len(recorded(s["_meta"])) == 0 })
+		x.wait(0, "the row without", func(object) bool { return len(recorded(x.rows["demo:/s1"]["_meta"])) == 0 })
+	}
+}

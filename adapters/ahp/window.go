@@ -14,6 +14,7 @@ import (
 type windowOffer struct {
 	StateFileOfChat   bool `json:"vscode.getAgentHostSessionStateFile.chat"`
 	DetachedWorktrees bool `json:"vscode.detachedWorktrees"`
+	RemoveArtifact    bool `json:"vscode.removeSessionArtifact"`
 }
 
 // aside are the window's requests that wait for a disk, an agent or the network:
@@ -34,6 +35,28 @@ func (c *conn) shutdown(_ context.Context, r *jsonrpc.Request) (any, error) {
 // managedSettings has none: policies of that kind are another product's.
 func (c *conn) managedSettings(context.Context, *jsonrpc.Request) (any, error) {
 	return []struct{}{}, nil
+}
+
+// removeArtifact takes off a session what its agent recorded. That it has no such
+// artifact is no error: two windows may take the same one off.
+func (c *conn) removeArtifact(ctx context.Context, r *jsonrpc.Request) (any, error) {
+	var p struct {
+		Session  string `json:"session" jsonx:"required"`
+		Artifact string `json:"artifactId" jsonx:"required"`
+	}
+	if err := r.Decode(&p); err != nil {
+		return nil, err
+	}
+	at, err := c.front.find(ctx, p.Session)
+	if err != nil || !at.chat.IsNil() {
+		return nil, sessionNotFound(p.Session)
+	}
+	s, err := c.front.host.Session(ctx, at.session)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.front.tools.RemoveArtifact(ctx, s, p.Artifact, c.actor())
+	return nil, err
 }
 
 // stateFile says where the agent itself keeps a session or a chat of it.

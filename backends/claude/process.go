@@ -68,6 +68,9 @@ func (c *conversation) begin() error {
 	if c.settings.Effort != "" {
 		s.Args = append(s.Args, "--effort", c.settings.Effort)
 	}
+	if c.open.Instructions != "" {
+		s.Args = append(s.Args, "--append-system-prompt", c.open.Instructions)
+	}
 	held := mcpjson.Withhold(s.Dir, c.backend.variable)
 	c.note = held.Note
 	switch {

@@ -102,6 +102,9 @@ func (c *conversation) run(ctx context.Context) error {
 	case c.o.Fork:
 		args = []string{"--fork", c.o.Resume}
 	}
+	if c.o.Instructions != "" {
+		args = append(args, "--append-system-prompt", c.o.Instructions)
+	}
 	p, err := c.b.start(c.o.Dirs[0], args...)
 	if err != nil {
 		return err

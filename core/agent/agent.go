@@ -284,6 +284,9 @@ type Open struct {
 	MCP []MCPServer `json:"mcp,omitempty"`
 	// Tools are run by clients: a call becomes a ClientCall frame.
 	Tools []event.ClientTool `json:"tools,omitempty"`
+	// Instructions go to the end of what the agent is told once and for all, if
+	// it can be told more.
+	Instructions string `json:"instructions,omitempty"`
 	// Plugins are folders that the agent is to load as plugins for this
 	// conversation; the last part of a path is the plugin's name.
 	Plugins []string `json:"plugins,omitempty"`

@@ -33,6 +33,9 @@ type Caller struct {
 type OwnTools interface {
 	// List gives them all; it does not change while a host uses them.
 	List() []OwnTool
+	// Instructions are what agents are told of them beside their descriptions,
+	// where an agent can be told.
+	Instructions() string
 	// Run runs one that the policy lets run. An error is told to the agent as it
 	// stands.
 	Run(ctx context.Context, h *Host, from Caller, name string, input json.RawMessage) (string, error)

@@ -130,6 +130,9 @@ func (s *Session) prompt(r *run) {
 			}
 			open.Resume, open.Fork, open.ForkAt = c.ForkOf, true, c.ForkAt
 		}
+		if len(s.host.OwnTools()) > 0 {
+			open.Instructions = s.host.opt.Own.Instructions()
+		}
 		door := s.openDoor(r, &open)
 		r.conv = s.converse(backend, open, r.chat, r.before, door, s.host.can(s.work.Info.Backend).Plugins)
 		r.before = nil

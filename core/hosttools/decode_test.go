@@ -11,11 +11,12 @@ import (
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{`{}`, `{"session":"x"}`, `{"status":["idle"],"createdAfter":"2025-01-31T00:00:00Z"}`, `{"session":null}`, `[]`, `null`, `{"a":1}x`,
 		`{"relationship":"independent","prompt":"p","title":"t","workspace":"/","worktree":false,"model":"m"}`, `{"transcriptLimit":1e999}`,
-		strings.Repeat(`{"status":`, 40), `{"Session":"x"}`, `{"session":"a","session":"b"}`} {
+		strings.Repeat(`{"status":`, 40), `{"Session":"x"}`, `{"type":"commit","label":"l","isArtifact":true,"link":"https://github.com/x","commitHash":"c"}`,
+		`{"type":"file","label":"l","isArtifact":false,"uri":"file:///x"}`, `{"session":"a","session":"b"}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, into := range []any{&listInput{}, &createInput{}, &contextInput{}, &struct{}{}} {
+		for _, into := range []any{&listInput{}, &createInput{}, &contextInput{}, &artifactInput{}, &struct{}{}} {
 			err := decode(raw, into)
 			if err == nil && !json.Valid(raw) {
 				t.Errorf("taken: %q", raw)
@@ -31,6 +32,10 @@ func FuzzArguments(f *testing.F) {
 				_ = in.check()
 			case *createInput:
 				_ = in.check()
+			case *artifactInput:
+				if a, err := in.artifact(); err == nil && a.Link == "" && a.URI == "" {
+					t.Errorf("recorded without an address: %q", raw)
+				}
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/memstore"
 )
 
@@ -29,11 +31,13 @@ var tester = event.Actor{Front: "test", Client: "t1"}
 
 // world is a host whose demo agent is offered the gateway's own tools.
 type world struct {
-	t    *testing.T
-	ctx  context.Context
-	host *host.Host
-	set  *hosttools.Set
-	dir  string
+	t     *testing.T
+	store store.Store
+	ctx   context.Context
+	host  *host.Host
+	set   *hosttools.Set
+	stop  func()
+	dir   string
 }
 
 func newWorld(t *testing.T) *world {
@@ -41,28 +45,37 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	w := &world{t: t, ctx: ctx, set: hosttools.New(log), dir: t.TempDir()}
+	w := &world{t: t, ctx: ctx, set: hosttools.New(log), dir: t.TempDir(), store: memstore.New()}
+	w.stop = w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// start opens the host, and gives what closes it.
+func (w *world) start() (stop func()) {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	b := demo.New()
 	closed := filepath.Join(w.dir, "closed")
 	var err error
-	w.host, err = host.Open(ctx, host.Options{Store: memstore.New(), DefaultDir: w.dir, Own: w.set, Grace: 50 * time.Millisecond,
+	w.host, err = host.Open(w.ctx, host.Options{Store: w.store, DefaultDir: w.dir, Own: w.set, Grace: 50 * time.Millisecond,
 		Fenced:   func(real string) bool { return strings.HasPrefix(real, closed) },
 		Backends: []host.NamedBackend{{Name: "demo", Backend: b}}, Log: log})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	if err := w.host.AgentsReady(w.ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	h := w.host
+	return sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := w.host.Close(ctx); err != nil {
-			t.Error(err)
+		if err := h.Close(ctx); err != nil {
+			w.t.Error(err)
 		}
 		_ = b.Close()
 	})
-	if err := w.host.AgentsReady(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 func (w *world) session(mode event.Mode, change ...func(*host.CreateSession)) *host.Session {
@@ -518,5 +531,84 @@ func TestListsAndContextsAreBounded(t *testing.T) {
 	c := w.call(s, "get_session_context", object{"session": spelled(s), "detail": "full", "transcriptLimit": 50})
 	if n := c.Output.Len(); n > 80<<10 {
 		t.Errorf("a context of %d bytes", n)
+	}
+}
+
+func TestWhatAnAgentRecordsStaysWithItsSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.session(event.ModePlan)
+	pull := object{"type": "pullRequest", "label": "The fix", "isArtifact": false, "link": "https://github.com/a/b/pull/1"}
+	page := object{"type": "website", "label": "The page", "isArtifact": true, "link": "http://localhost:1/"}
+	out := w.gives(s, "add_artifact_or_reference", object{"items": []object{pull, page}})["recorded"].([]any)
+	first := out[0].(object)["id"]
+	if len(out) != 2 || out[0].(object)["status"] != "added" {
+		t.Fatal(out)
+	}
+	pull["isArtifact"] = true
+	commit := object{"type": "commit", "label": "c", "isArtifact": false, "link": "https://example.com/c", "commitHash": "abc"}
+	file := object{"type": "file", "label": "Report", "isArtifact": true, "uri": "file:///work/report.md"}
+	out = w.gives(s, "add_artifact_or_reference", object{"items": []object{pull, page, commit, file}})["recorded"].([]any)
+	var status []string
+	for _, v := range out {
+		status = append(status, v.(object)["status"].(string))
+	}
+	if strings.Join(status, " ") != "promoted known added added" || out[0].(object)["id"] != first {
+		t.Errorf("%v", out)
+	}
+	w.gives(s, "remove_artifact_or_reference", object{"id": out[1].(object)["id"]})
+	w.fails(s, "remove_artifact_or_reference", object{"id": "nothing"}, "there is none")
+	w.stop()
+	w.stop = w.start()
+	s, err := w.host.Session(w.ctx, s.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := w.gives(s, "list_artifacts_and_references", object{})["items"].([]any)
+	if len(list) != 3 || list[0].(object)["id"] != first || list[0].(object)["isArtifact"] != true || list[0].(object)["isGitHub"] != true ||
+		list[1].(object)["commitHash"] != "abc" || list[2].(object)["uri"] != "file:///work/report.md" {
+		t.Errorf("after a restart: %v", list)
+	}
+	for i := range list {
+		w.gives(s, "remove_artifact_or_reference", object{"id": list[i].(object)["id"]})
+	}
+	if info := s.State().Info; len(info.Meta) != 0 {
+		t.Errorf("left: %v", info.Meta)
+	}
+}
+
+func TestOnlyWhatClientsCanOpenIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.session(event.ModeAuto)
+	add := func(item object, why string) {
+		t.Helper()
+		w.fails(s, "add_artifact_or_reference", object{"items": []object{item}}, why)
+	}
+	add(object{"type": "website", "label": "x", "isArtifact": true, "link": "file:///etc/passwd"}, "http or https")
+	add(object{"type": "website", "label": "x", "isArtifact": true}, "http or https")
+	add(object{"type": "file", "label": "x", "isArtifact": true, "uri": "/etc/passwd"}, "absolute URI")
+	add(object{"type": "file", "label": "x", "isArtifact": true, "uri": `C:\x`}, "absolute URI")
+	add(object{"type": "resource", "label": "x", "isArtifact": true, "uri": "agent-host-session://demo/x"}, "not recorded")
+	add(object{"type": "commit", "label": "x", "isArtifact": true, "link": "https://a.b/c"}, "commitHash is missing")
+	add(object{"type": "song", "label": "x", "isArtifact": true}, "type is none of")
+	add(object{"type": "website", "label": " ", "isArtifact": true, "link": "https://a.b"}, "label is empty")
+	add(object{"type": "website", "label": "x", "link": "https://a.b"}, "isArtifact is missing")
+	add(object{"type": "website", "label": "x", "isArtifact": "yes", "link": "https://a.b"}, "isArtifact cannot be a string")
+	add(object{"type": "website", "label": "x", "isArtifact": true, "link": "https://a.b/" + strings.Repeat("x", 2000)}, "more than 1024")
+	w.fails(s, "add_artifact_or_reference", object{"items": []object{}}, "1 to 20")
+	for i := range 6 {
+		var items []object
+		for j := range 20 {
+			items = append(items, object{"type": "website", "label": "x", "isArtifact": true, "link": fmt.Sprintf("https://a.b/%d/%d", i, j)})
+		}
+		if i < 5 {
+			w.gives(s, "add_artifact_or_reference", object{"items": items})
+		} else {
+			w.fails(s, "add_artifact_or_reference", object{"items": items}, "at most")
+		}
+	}
+	if n := len(w.gives(s, "list_artifacts_and_references", object{})["items"].([]any)); n != 100 {
+		t.Errorf("%d recorded", n)
 	}
 }

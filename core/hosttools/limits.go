@@ -23,6 +23,14 @@ const (
 	maxCalls     = 40
 	// maxTitle is the longest title, in characters.
 	maxTitle = 200
+	// maxArtifacts is how many artifacts and references a session has, maxItems how
+	// many are recorded at once; together they stay below what the host keeps of
+	// one fact. maxLabel is in characters, maxAddress and maxHash in bytes.
+	maxArtifacts = 100
+	maxItems     = 20
+	maxLabel     = 200
+	maxAddress   = 1 << 10
+	maxHash      = 128
 	// maxSpawned is how many sessions an agent, and the agents of those, may have
 	// made that are still there; each may run a program.
 	maxSpawned = 16

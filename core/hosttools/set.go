@@ -56,6 +56,10 @@ var runners = map[string]runner{
 	"send_message":        sendMessage,
 	"get_session_context": sessionContext,
 	"delete_session":      deleteSession,
+
+	"add_artifact_or_reference":     addArtifacts,
+	"remove_artifact_or_reference":  removeArtifact,
+	"list_artifacts_and_references": listArtifacts,
 }
 
 // Tree is what is known of a working directory.
@@ -80,7 +84,8 @@ type Set struct {
 	tools []host.OwnTool
 	lent  atomic.Pointer[Lent]
 
-	making sync.Mutex // held over counting what agents made and making more
+	making    sync.Mutex // held over counting what agents made and making more
+	recording sync.Mutex // held over changing the artifacts of a session
 
 	mu   sync.Mutex
 	hops map[id.ID]int // of turns that agents began, how many agents before
@@ -112,6 +117,14 @@ func (s *Set) Lend(l Lent) { s.lent.Store(&l) }
 
 // List gives the tools.
 func (s *Set) List() []host.OwnTool { return s.tools }
+
+// Instructions say when to use those that agents would not think of.
+func (s *Set) Instructions() string { return instructions }
+
+const instructions = "When your work leaves a result that the person will want to open again, such as a pull request, a report they asked for, or a page that you published, " +
+	"note it with the tool add_artifact_or_reference of the MCP server " + host.ToolServerName + "; the person sees it beside the conversation. " +
+	"Note issues and pull requests that you made or changed as artifacts, and existing things worth a look as references. " +
+	"Most work needs no note: leave out ordinary source files, scratch files and logs, and make no file only to note it."
 
 // Run runs a tool.
 func (s *Set) Run(ctx context.Context, h *host.Host, from host.Caller, name string, input json.RawMessage) (string, error) {
