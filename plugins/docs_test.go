@@ -36,6 +36,7 @@ var abilities = map[string]string{
 	"Compact":       "compaction that is told",
 	"Dirs":          "several working directories",
 	"SwitchServers": "MCP servers switched at work",
+	"StartServers":  "MCP servers connected to anew",
 	"ServerTokens":  "clients' tokens for MCP servers",
 	"Plugins":       "plugins of clients",
 }

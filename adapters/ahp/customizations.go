@@ -252,7 +252,8 @@ func (a *action) toggleCustomization(context.Context) error {
 		a.live.restate()
 		return refusal("the agents of this host have no switch for a " + c.Type)
 	}
-	if !a.switches(info.Backend) {
+	if !a.can(info.Backend).SwitchServers {
+		a.live.restate()
 		return refusal(noSwitch)
 	}
 	thing := host.ServerThing(info.Backend, c.Name)
@@ -286,11 +287,18 @@ func (l *live) restate() {
 	})
 }
 
-const noSwitch = "this agent connects to its MCP servers by itself and cannot be told to"
+const (
+	noSwitch = "this agent connects to its MCP servers by itself and cannot be told to"
+	noStop   = "this agent lets go of no MCP server: take it out of the agent's configuration"
+)
 
-func (a *action) switches(backend string) bool {
+// can is what the agent of that name can do.
+func (a *action) can(backend string) agent.Capabilities {
 	info, ok := a.conn.front.agentNamed(backend)
-	return ok && info.Info.Capabilities.SwitchServers
+	if !ok {
+		return agent.Capabilities{}
+	}
+	return info.Info.Capabilities
 }
 
 // decisions reads what a client decides of a customization.
@@ -364,8 +372,12 @@ func (a *action) switchServer(ctx context.Context, on bool) error {
 		return err
 	}
 	info := a.live.session().State().Info
-	if !a.switches(info.Backend) {
+	switch can := a.can(info.Backend); {
+	case can.SwitchServers:
+	case !can.StartServers:
 		return refusal(noSwitch)
+	case !on:
+		return refusal(noStop)
 	}
 	known := a.conn.front.host.Extensions()
 	thing := host.ServerThing(info.Backend, c.Name)

@@ -1,7 +1,12 @@
 package ahp
 
 import (
+	"context"
+	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/backends/demo"
+	"github.com/polyhost/polyhost/core/agent"
 )
 
 // server is how an MCP server of a session is, as a peer has it.
@@ -129,4 +134,39 @@ func (p *peer) notified(from int, method string) object {
 	p.t.Helper()
 	f, _ := p.wait(from, method, func(f object) bool { return f["method"] == method })
 	return f["params"].(object)
+}
+
+// modest is the demo agent as one that can only connect to its servers anew.
+type modest struct{ *demo.Backend }
+
+func (b modest) Info(ctx context.Context) (agent.Info, error) {
+	info, err := b.Backend.Info(ctx)
+	info.Capabilities.SwitchServers, info.Capabilities.ServerTokens = false, false
+	return info, err
+}
+
+func TestWhatAnAgentCannotDoWithAServerIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t, withAgent(t, modest{demo.New()}))
+	a := g.connect("a")
+	const uri = "demo:/modest"
+	chat := a.session(g, uri)
+	a.dispatch(chat, started("t", "server docs sign_in "+docsAt))
+	a.idle(chat, "t")
+	a.server(uri, "mcp:docs", "authRequired")
+	e := a.fails(-32602, "authenticate", object{"channel": rootURI, "resource": docsAt, "token": "good"})
+	if text, _ := e["message"].(string); !strings.Contains(text, "sign in with the agent's own program") {
+		t.Errorf("a token: %s", show(e))
+	}
+	for _, action := range []object{{"type": "session/mcpServerStopRequested", "id": "mcp:docs"}, toggle("mcp:docs", object{"kind": "session", "enabled": false})} {
+		env := a.echo(a.dispatch(uri, action))
+		if reason, _ := env["rejectionReason"].(string); reason == "" {
+			t.Errorf("taken: %s", show(env))
+		}
+	}
+	if env := a.echo(a.dispatch(uri, object{"type": "session/mcpServerStartRequested", "id": "mcp:docs"})); env["rejectionReason"] != nil {
+		t.Errorf("started: %s", show(env))
+	}
+	a.server(uri, "mcp:docs", "ready")
+	a.agree(g, uri)
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/url"
 	"slices"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/mcpjson"
 	"github.com/polyhost/polyhost/core/agent"
 )
 
@@ -124,7 +124,7 @@ func (m *mapper) status(raw json.RawMessage) {
 		if s.Name == gatewayServer {
 			continue
 		}
-		st := agent.ServerStatus{Name: s.Name, State: serverState(s.Status), URL: bare(s.Config.URL)}
+		st := agent.ServerStatus{Name: s.Name, State: serverState(s.Status), URL: mcpjson.Bare(s.Config.URL)}
 		if st.State == agent.ServerFailed {
 			st.Error = clip(s.Error)
 		}
@@ -143,15 +143,6 @@ func (m *mapper) saidServers(now []agent.ServerStatus) {
 // starts reports whether a server is on its way.
 func (m *mapper) starts() bool {
 	return slices.ContainsFunc(m.extras.servers, func(s agent.ServerStatus) bool { return s.State == agent.ServerStarting })
-}
-
-// bare is an address without what may be secret in it.
-func bare(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 // askServers asks how the servers are, and again while one starts. The caller

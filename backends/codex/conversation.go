@@ -47,6 +47,7 @@ type conversation struct {
 	requests map[string]*request
 	serial   int // of requests
 	mapper   *mapper
+	servers  servers
 	watching bool // somebody sees when left commands are done
 }
 
@@ -154,6 +155,7 @@ func (c *conversation) begun(l *link, answer *threadAnswer, fresh bool) []agent.
 	c.link, c.thread = l, answer.Thread.ID
 	c.model, c.effort = answer.Model, answer.Effort
 	c.mapper.open(c.thread, fresh)
+	c.servers = servers{}
 	if fresh || c.told {
 		return nil // a new thread can be resumed from its first turn on
 	}

@@ -36,6 +36,8 @@ const (
 	maxEdits = 200
 	// maxNotice is the longest text of a notice, in bytes.
 	maxNotice = 4 << 10
+	// maxServers is the most MCP servers that are told of.
+	maxServers = 200
 	// maxModels is the most models that are listed.
 	maxModels = 200
 	// listPage and maxListPage are the default and the largest number of past

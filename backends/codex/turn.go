@@ -113,6 +113,9 @@ func (c *conversation) notified(l *link, m message) []agent.Frame {
 	if c.link != l {
 		return nil // of a process that was given up, or before its thread
 	}
+	if m.Method == "mcpServer/startupStatus/updated" {
+		return c.starts(l, m.Params)
+	}
 	var n note
 	if err := lenient(json.Unmarshal(m.Params, &n)); err != nil {
 		c.log.Debug("codex said what cannot be read", "method", m.Method, "error", err)
@@ -159,7 +162,7 @@ var followed = map[string]bool{
 	"item/reasoning/summaryTextDelta": true, "item/reasoning/textDelta": true,
 	"item/commandExecution/outputDelta": true, "item/mcpToolCall/progress": true,
 	"thread/tokenUsage/updated": true, "thread/name/updated": true, "serverRequest/resolved": true,
-	"account/rateLimits/updated": true, "error": true, "warning": true, "guardianWarning": true, "model/rerouted": true,
+	"mcpServer/startupStatus/updated": true, "account/rateLimits/updated": true, "error": true, "warning": true, "guardianWarning": true, "model/rerouted": true,
 }
 
 // began is the beginning of a turn: the prompt's, or one of the program's own.

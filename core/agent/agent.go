@@ -181,6 +181,8 @@ type Capabilities struct {
 	Background bool `json:"background,omitempty"`
 	// SwitchServers: its conversations are ServerSwitchers.
 	SwitchServers bool `json:"switch_servers,omitempty"`
+	// StartServers: they connect to servers anew, whether or not they let go of any.
+	StartServers bool `json:"start_servers,omitempty"`
 	// ServerTokens: they sign in to a server with the token of a ServerSwitch.
 	ServerTokens bool `json:"server_tokens,omitempty"`
 	// Plugins: the agent takes Open.Plugins. It can resume, too.

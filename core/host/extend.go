@@ -32,6 +32,13 @@ func (s *Session) servers(r *run, list []agent.ServerStatus) {
 	}
 }
 
+// canSwitch reports whether the agent connects to its servers, or lets go of them,
+// when it is told to.
+func (s *Session) canSwitch(on bool) bool {
+	can := s.host.can(s.work.Info.Backend)
+	return can.SwitchServers || on && can.StartServers
+}
+
 func (s *Session) switchServer(r *run, sw agent.ServerSwitch) {
 	err := r.conv.tell("switch an MCP server", func(ctx context.Context, c agent.Conversation) error {
 		if c, ok := c.(agent.ServerSwitcher); ok {
@@ -107,7 +114,7 @@ func (s *Session) closeSignIn(r *run, c *call) {
 // signedIn: somebody says that the sign-in is done; the server is connected anew.
 func (s *Session) signedIn(r *run, i *event.Interaction, res event.Resolution) {
 	root := r.agentOf()
-	if res.Outcome == event.Answered && root.conv != nil && s.host.can(s.work.Info.Backend).SwitchServers {
+	if res.Outcome == event.Answered && root.conv != nil && s.canSwitch(true) {
 		s.switchServer(root, agent.ServerSwitch{Name: i.Server, On: true})
 	}
 }
@@ -121,7 +128,7 @@ func (s *Session) SwitchServer(ctx context.Context, sw agent.ServerSwitch) error
 		switch {
 		case view.Server(sw.Name) == nil:
 			return fmt.Errorf("MCP server %.80q: %w", sw.Name, ErrNotFound)
-		case !s.host.can(s.work.Info.Backend).SwitchServers, sw.Token != "" && !s.host.can(s.work.Info.Backend).ServerTokens:
+		case !s.canSwitch(sw.On), sw.Token != "" && !s.host.can(s.work.Info.Backend).ServerTokens:
 			return agent.ErrUnsupported
 		}
 		told := false

@@ -61,6 +61,7 @@ type fake struct {
 	waiting  map[string]chan json.RawMessage // answers by request id
 	threads  map[string]*fakeThread
 	commands []*exec.Cmd
+	servers  [][2]string       // that turns started: thread and name
 	left     map[string]string // commands that turns left running, by call
 }
 
@@ -173,7 +174,26 @@ func (f *fake) request(m message) {
 		answer(map[string]any{"data": []any{map[string]any{"id": "m1", "model": "m1", "displayName": "M1", "isDefault": true, "hidden": false,
 			"inputModalities": []string{"text", "image"}, "supportedReasoningEfforts": []any{map[string]any{"reasoningEffort": "low"}}}}, "nextCursor": nil})
 	case "config/read":
-		answer(map[string]any{"config": map[string]any{"model": nil, "model_provider": nil}})
+		answer(map[string]any{"config": map[string]any{"model": nil, "model_provider": nil, "mcp_servers": map[string]any{
+			"shut": map[string]any{"url": "https://example.com/mcp?key=secret", "enabled": true}, "unused": map[string]any{"enabled": false}}}})
+	case "mcpServerStatus/list":
+		var q struct {
+			Name string `json:"serverName"`
+		}
+		_ = json.Unmarshal(m.Params, &q)
+		status := "failed"
+		if q.Name == "shut" {
+			status = "authenticationRequired"
+		}
+		answer(map[string]any{"data": []any{map[string]any{"name": q.Name, "runtimeStatus": status}}, "nextCursor": nil})
+	case "config/mcpServer/reload": // as if somebody had signed in meanwhile
+		answer(map[string]any{})
+		f.mu.Lock()
+		started := slices.Clone(f.servers)
+		f.mu.Unlock()
+		for _, s := range started {
+			f.server(s[0], s[1], "ready")
+		}
 	case "account/read":
 		answer(map[string]any{"account": nil, "requiresOpenaiAuth": os.Getenv(SignedOutVar) != ""})
 	case "thread/start":
@@ -254,6 +274,17 @@ func (f *fake) request(m message) {
 		f.turns(p.ThreadID, p.Cursor, p.Limit, answer, refuse)
 	default:
 		refuse("unknown method " + m.Method)
+	}
+}
+
+// server says that an MCP server of a thread starts, and how that ends.
+func (f *fake) server(thread, name, end string) {
+	for _, status := range []string{"starting", end} {
+		text := any(nil)
+		if status == "failed" {
+			text = "no luck with " + name
+		}
+		f.note("mcpServer/startupStatus/updated", map[string]any{"threadId": thread, "name": name, "status": status, "error": text})
 	}
 }
 

@@ -162,6 +162,12 @@ func (r *fakeRun) do(line string) map[string]any {
 		r.say([]string{strings.TrimSpace(string(r.ask("item/unheard/of", map[string]any{})))})
 	case "spawn":
 		r.spawn(rest)
+	case "server":
+		name, end, _ := strings.Cut(rest, " ")
+		r.f.mu.Lock()
+		r.f.servers = append(r.f.servers, [2]string{r.t.ID, name})
+		r.f.mu.Unlock()
+		r.f.server(r.t.ID, name, end)
 	case "image":
 		r.complete(map[string]any{"type": "imageGeneration", "id": r.f.newID("ig"), "status": "completed", "result": "aGk="})
 	default: // a steering message of the driver's own
