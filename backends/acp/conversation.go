@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/polyhost/polyhost/backends/internal/again"
 	"github.com/polyhost/polyhost/backends/internal/files"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
@@ -98,7 +99,7 @@ func (c *conversation) Prompt(_ context.Context, p agent.Prompt) error {
 	if c.turn != nil {
 		return errBusy
 	}
-	t := &turn{id: p.Turn, prompt: p, answers: make(chan settled, maxPending)}
+	t := &turn{id: p.Turn, prompt: again.Prompt(p), answers: make(chan settled, maxPending)}
 	t.ctx, t.cancel = context.WithCancel(c.ctx)
 	c.turn = t
 	before, done := c.last, make(chan struct{})

@@ -147,7 +147,7 @@ func (a *Agent) describe(init *initializeAnswer) agent.Info {
 		info.Version = init.AgentInfo.Version
 	}
 	info.Capabilities = agent.Capabilities{
-		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, Usage: !a.NoTokens,
+		Resume: c.Load || c.Session.Resume != nil, Images: c.Prompt.Image, Reasoning: true, Approvals: true, ResumeTurn: true, Usage: !a.NoTokens,
 		Plan: a.Plans, Subagents: a.Subagents, MCP: c.MCP.HTTP, Dirs: c.Session.Dirs != nil, Fork: c.Session.Fork != nil,
 		Catalogue: c.Session.List != nil && c.Load,
 	}

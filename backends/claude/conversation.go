@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/again"
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
@@ -74,7 +75,7 @@ func (c *conversation) change(ctx context.Context, f func() error) error {
 
 func (c *conversation) Prompt(ctx context.Context, p agent.Prompt) error {
 	id := uuid()
-	line, err := userRecord(c.open.Dirs, id, p)
+	line, err := userRecord(c.open.Dirs, id, again.Prompt(p))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/polyhost/polyhost/backends/internal/again"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
 	"github.com/polyhost/polyhost/core/event"
@@ -186,7 +187,7 @@ func (c *conversation) Prompt(_ context.Context, p agent.Prompt) error {
 		return errBusy
 	}
 	t := newTurn(p.Turn)
-	t.prompt = p
+	t.prompt = again.Prompt(p)
 	c.turn = t
 	c.wg.Go(func() { c.run(t) })
 	return nil

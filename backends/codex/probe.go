@@ -19,7 +19,7 @@ func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true,
 		Approvals: true, Usage: true, SetModel: true, SetMode: true, MCP: true, Fork: true, ForkAt: true,
-		Catalogue: true, Background: true, Compact: true, StartServers: true,
+		Catalogue: true, Background: true, Compact: true, StartServers: true, ResumeTurn: true,
 	}
 }
 

@@ -91,6 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"a conversation resumes", c.Text != "", s.resume},
 		{"big output comes whole", c.Big != "", s.big},
 		{"a failed turn says why", c.Fail != "", s.fail},
+		{"a failed turn is resumed", c.Fail != "" && c.Text != "", s.resumed},
 		{"interrupt in a stream", c.Long != "", s.interruptStream},
 		{"interrupt while idle", c.Text != "", s.interruptIdle},
 		{"a question is answered", c.Ask != "", s.ask},

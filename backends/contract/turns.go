@@ -129,6 +129,41 @@ func (s suite) fail(t *testing.T) {
 	k.ended(k.until(agent.TurnEnd), "t2", event.TurnFailed)
 }
 
+// resumed: the agent goes on with a message whose turn failed, also in another
+// process.
+func (s suite) resumed(t *testing.T) {
+	b := s.backend(t)
+	if info, err := b.Info(t.Context()); err != nil || !info.Capabilities.ResumeTurn {
+		return
+	}
+	k := begin(t, b, agent.Open{})
+	k.prompt("t1", s.c.Fail)
+	id := ""
+	said := k.until(agent.TurnEnd)
+	k.ended(said, "t1", event.TurnFailed)
+	for _, f := range said {
+		if f.Kind == agent.ConversationID {
+			id = f.Text
+		}
+	}
+	resume := func(k *talk) {
+		t.Helper()
+		if err := k.Prompt(k.ctx, agent.Prompt{Turn: "t1", Message: "m", Text: s.c.Text, Failures: 1}); err != nil {
+			t.Fatal(err)
+		}
+		frames := k.until(agent.TurnEnd)
+		k.ended(frames, "t1", event.TurnComplete)
+		if got := spoken(frames); !strings.Contains(got, s.c.TextWant) {
+			t.Errorf("said %q, want %q", got, s.c.TextWant)
+		}
+	}
+	resume(k)
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	resume(begin(t, b, agent.Open{Resume: id, Dirs: []string{k.dir}}))
+}
+
 func (s suite) interruptStream(t *testing.T) {
 	k := s.begin(t)
 	k.prompt("t1", s.c.Long)

@@ -96,6 +96,16 @@ func TestTextIsStreamedWordByWord(t *testing.T) {
 	}
 }
 
+func TestAResumedScriptGoesOnBehindItsFailure(t *testing.T) {
+	t.Parallel()
+	lines := scriptLines("say a\nfail x\nsay b\ncrash\nsay c\nfail and more")
+	for failures, want := range []int{6, 4, 2, 0, 6} {
+		if got := after(lines, failures); len(got) != want {
+			t.Errorf("%d failures: %q", failures, got)
+		}
+	}
+}
+
 func TestWriteShowsItsDiffBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/backends/internal/again"
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/agent/outbox"
@@ -195,7 +196,7 @@ func (c *conversation) begin(t *turn, p agent.Prompt) {
 		c.end(t, event.TurnCancelled, nil)
 		return
 	case err == nil:
-		text, images := spell(c.o.Dirs, p)
+		text, images := spell(c.o.Dirs, again.Prompt(p))
 		command := object{"type": "prompt", "message": text}
 		if len(images) > 0 {
 			command["images"] = images

@@ -78,7 +78,7 @@ func Missing() error {
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Questions: true, ClientTools: true,
-		Approvals: true, Usage: true, SetModel: true, Fork: true, ForkAt: true, Catalogue: true, Compact: true,
+		Approvals: true, Usage: true, SetModel: true, Fork: true, ForkAt: true, Catalogue: true, Compact: true, ResumeTurn: true,
 	}
 }
 
