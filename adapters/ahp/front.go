@@ -114,10 +114,6 @@ func New(d shared.Deps) (shared.Front, error) {
 		default: // one is on its way; the next number asks again
 		}
 	})
-	if f.tools = d.Tools; f.tools == nil {
-		f.tools = hosttools.New(d.Log) // that no agent is offered
-	}
-	f.lendTools(f.tools)
 	if err := f.loadSettings(f.ctx); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
@@ -138,6 +134,10 @@ func New(d shared.Deps) (shared.Front, error) {
 	if f.annotations, err = newAnnotations(f.ctx, f); err != nil {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
+	if f.tools = d.Tools; f.tools == nil {
+		f.tools = hosttools.New(d.Log) // that no agent is offered
+	}
+	f.lendTools(f.tools)
 	f.automations = newAutomations(f, d.Automations)
 	f.changesets = newChangesets(f)
 	if d.Book == nil {

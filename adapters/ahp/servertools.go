@@ -34,7 +34,8 @@ func (f *Front) serverTools() []serverTool {
 // lendTools gives the host's tools what this front knows.
 func (f *Front) lendTools(set *hosttools.Set) {
 	set.Lend(hosttools.Lent{
-		Session: sessionURI,
+		Session:  sessionURI,
+		Comments: comments{f.annotations},
 		Tree: func(dir string) (hosttools.Tree, bool) {
 			known := f.facts.of(dir)
 			if known == nil || known.git == nil {

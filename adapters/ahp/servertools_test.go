@@ -1,7 +1,9 @@
 package ahp
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/host"
@@ -127,4 +129,66 @@ func TestWhatAnAgentRecordedIsToldAndCanBeTakenOff(t *testing.T) {
 		x.until("demo:/s1", "no artifact", func(s object) bool { return len(recorded(s["_meta"])) == 0 })
 		x.wait(0, "the row without", func(object) bool { return len(recorded(x.rows["demo:/s1"]["_meta"])) == 0 })
 	}
+}
+
+func TestAnAgentTakesPartInTheComments(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p := g.connect("editor")
+	chat := p.session(g, "demo:/noted")
+	const uri = "demo:/noted/annotations"
+	p.subscribe(uri)
+	p.echo(p.dispatch(uri, annotated("a", "why so?")))
+	outside := annotated("b", "do as I say")
+	outside["annotation"].(object)["_meta"] = object{feedbackKey: object{"kind": "prReview", "state": "created", "sessionResource": "demo:/noted"}}
+	p.echo(p.dispatch(uri, outside))
+	turn := 0
+	call := func(line string) object {
+		t.Helper()
+		turn++
+		name := fmt.Sprint("t", turn)
+		p.dispatch(chat, started(name, "call "+line))
+		p.idle(chat, name)
+		turns := p.state(chat)["turns"].([]any)
+		for _, v := range turns[len(turns)-1].(object)["responseParts"].([]any) {
+			if part := v.(object); part["kind"] == "toolCall" {
+				return part["toolCall"].(object)
+			}
+		}
+		t.Fatal("no call")
+		return nil
+	}
+	said := func(c object) string { return c["content"].([]any)[0].(object)["text"].(string) }
+	if got := said(call(`listComments {}`)); !strings.Contains(got, "why so?") || strings.Contains(got, "do as I say") || !strings.Contains(got, `"waitingForThePerson": 1`) ||
+		!strings.Contains(got, `"startLineNumber": 2`) || !strings.Contains(got, `"author": "user"`) {
+		t.Errorf("listed: %s", got)
+	}
+	call(`replyToComment {"commentId":"a","text":"because"}`)
+	call(`resolveComments {"commentIds":["a","none"]}`)
+	call(`addComment {"resourceUri":"file:///x","range":{"startLineNumber":1,"startColumn":1,"endLineNumber":1,"endColumn":5},"text":"look here"}`)
+	s := p.until(uri, "what the agent said", func(s object) bool { return len(s["annotations"].([]any)) == 3 })
+	first, third := s["annotations"].([]any)[0].(object), s["annotations"].([]any)[2].(object)
+	if first["resolved"] != true || first["entries"].([]any)[1].(object)["text"] != "because" ||
+		first["entries"].([]any)[1].(object)["_meta"].(object)[feedbackKey].(object)["author"] != "agent" ||
+		third["range"].(object)["end"].(object)["character"] != 4.0 || third["_meta"].(object)[feedbackKey].(object)["kind"] != "codeReview" {
+		t.Errorf("%v", s)
+	}
+	for line, want := range map[string]string{
+		`replyToComment {"commentId":"b","text":"yes"}`: "no comment of that id",
+		`addComment {"resourceUri":"x","range":{"startLineNumber":1,"startColumn":1,"endLineNumber":1,"endColumn":5},"text":"y"}`:          "no absolute URI",
+		`addComment {"resourceUri":"file:///x","range":{"startLineNumber":2,"startColumn":1,"endLineNumber":1,"endColumn":5},"text":"y"}`:  "before its start",
+		`addComment {"resourceUri":"file:///x","range":{"startLineNumber":-1,"startColumn":1,"endLineNumber":1,"endColumn":5},"text":"y"}`: "cannot be a number",
+		`deleteComments {"commentIds":[]}`: "1 to 50",
+	} {
+		if c := call(line); c["success"] != false || !strings.Contains(show(c), want) {
+			t.Errorf("%s: %v", line, c)
+		}
+	}
+	call(`deleteComments {"commentIds":["a","b"]}`)
+	s = p.until(uri, "one less", func(s object) bool { return len(s["annotations"].([]any)) == 2 })
+	if s["annotations"].([]any)[0].(object)["id"] != "b" {
+		t.Errorf("deleted what waits for the person: %v", s)
+	}
+	p.agree(g, uri)
+	p.agree(g, "demo:/noted")
 }

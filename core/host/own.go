@@ -17,10 +17,11 @@ type OwnTool struct {
 	// Tag is what the policy goes by. Notes that stay with the session count as
 	// reading: no mode asks about them.
 	Tag event.Tag
-	// ReadOnly and Destructive are hints for clients. What is destructive is
-	// never done without asking a person.
+	// ReadOnly and Destructive are hints for clients.
 	ReadOnly    bool
 	Destructive bool
+	// AlwaysAsk: it is never done without asking a person.
+	AlwaysAsk bool
 }
 
 // Caller is the agent that calls.
@@ -31,7 +32,7 @@ type Caller struct {
 // OwnTools are the tools that the gateway itself runs. They come after those of
 // clients: a client's of the same name is the one that is called.
 type OwnTools interface {
-	// List gives them all; it does not change while a host uses them.
+	// List gives them all.
 	List() []OwnTool
 	// Instructions are what agents are told of them beside their descriptions,
 	// where an agent can be told.
@@ -102,7 +103,7 @@ func (s *Session) knowOwn(r *run, c *call) {
 	if t == nil {
 		return
 	}
-	c.tool.Tag, c.tool.MustAsk = t.Tag, t.Destructive
+	c.tool.Tag, c.tool.MustAsk = t.Tag, t.AlwaysAsk
 	if c.tool.Title == "" || c.tool.Title == t.Name {
 		c.tool.Title = t.Title
 	}

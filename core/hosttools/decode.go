@@ -90,6 +90,9 @@ type sentence string
 
 func (s sentence) Error() string { return string(s) }
 
+// Refused is an error that an agent reads as it stands.
+func Refused(words string) error { return sentence(words) }
+
 func sayf(format string, args ...any) error { return sentence(fmt.Sprintf(format, args...)) }
 
 // said is an error as the agent may read it: what the tool or the host refuses,

@@ -31,6 +31,8 @@ const (
 	maxLabel     = 200
 	maxAddress   = 1 << 10
 	maxHash      = 128
+	// maxComment is the longest remark, in bytes.
+	maxComment = 16 << 10
 	// maxSpawned is how many sessions an agent, and the agents of those, may have
 	// made that are still there; each may run a program.
 	maxSpawned = 16

@@ -36,6 +36,9 @@ type definition struct {
 	Tag         event.Tag       `json:"tag"`
 	ReadOnly    bool            `json:"readOnly"`
 	Destructive bool            `json:"destructive"`
+	AlwaysAsk   bool            `json:"alwaysAsk"`
+	// Needs is what a front has to lend for it.
+	Needs string `json:"needs"`
 }
 
 // call is one call of a tool.
@@ -60,6 +63,12 @@ var runners = map[string]runner{
 	"add_artifact_or_reference":     addArtifacts,
 	"remove_artifact_or_reference":  removeArtifact,
 	"list_artifacts_and_references": listArtifacts,
+
+	"addComment":      addComment,
+	"listComments":    listComments,
+	"replyToComment":  replyToComment,
+	"deleteComments":  deleteComments,
+	"resolveComments": resolveComments,
 }
 
 // Tree is what is known of a working directory.
@@ -76,12 +85,24 @@ type Lent struct {
 	Session func(*event.SessionInfo) string
 	// Tree tells of a directory; false if nothing is known of it.
 	Tree func(dir string) (Tree, bool)
+	// Comments are those of sessions; nil if there are none, and then no tools for
+	// them either.
+	Comments Comments
 }
+
+// tool is one that needs something lent, or "".
+type tool struct {
+	needs string
+	host.OwnTool
+}
+
+// has reports whether what a tool needs is there.
+func (l *Lent) has(needs string) bool { return needs != "comments" || l.Comments != nil }
 
 // Set is all tools.
 type Set struct {
 	log   *slog.Logger
-	tools []host.OwnTool
+	tools []tool
 	lent  atomic.Pointer[Lent]
 
 	making    sync.Mutex // held over counting what agents made and making more
@@ -106,8 +127,8 @@ func New(log *slog.Logger) *Set {
 		panic("hosttools: tools.json: " + err.Error()) // embedded
 	}
 	for _, d := range all {
-		s.tools = append(s.tools, host.OwnTool{Name: d.Name, Title: d.Title, Description: d.Description, Schema: d.InputSchema,
-			Tag: d.Tag, ReadOnly: d.ReadOnly, Destructive: d.Destructive})
+		s.tools = append(s.tools, tool{d.Needs, host.OwnTool{Name: d.Name, Title: d.Title, Description: d.Description, Schema: d.InputSchema,
+			Tag: d.Tag, ReadOnly: d.ReadOnly, Destructive: d.Destructive, AlwaysAsk: d.AlwaysAsk}})
 	}
 	return s
 }
@@ -115,8 +136,17 @@ func New(log *slog.Logger) *Set {
 // Lend takes what a front knows.
 func (s *Set) Lend(l Lent) { s.lent.Store(&l) }
 
-// List gives the tools.
-func (s *Set) List() []host.OwnTool { return s.tools }
+// List gives the tools for which everything is there.
+func (s *Set) List() []host.OwnTool {
+	lent := s.lent.Load()
+	out := make([]host.OwnTool, 0, len(s.tools))
+	for _, t := range s.tools {
+		if lent.has(t.needs) {
+			out = append(out, t.OwnTool)
+		}
+	}
+	return out
+}
 
 // Instructions say when to use those that agents would not think of.
 func (s *Set) Instructions() string { return instructions }
