@@ -108,9 +108,9 @@ func (h *history) watch(p *peer) []string {
 
 var scripts = []string{
 	"say one two", "think hm\nsay done", "run echo out; echo err >&2; false", "run printf 'a\\nb'", "write made some text",
-	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "say one\nfail no luck\nrun echo two\nfail again\nsay three", "spawn helper say below",
+	"read made", "ask Which? | red | blue\nsay thanks", "plan a; b", "usage 3 4\nsay used", "fail no luck", "say one\nfail no luck\nrun echo two\nfail again\nsay three", "spawn helper say below", "spawn helper progress digging",
 	"say slow\nsleep 3000", "!echo from a shell; false", "!sleep 3", "call pick {\"n\":1}", "stream 20 10 1",
-	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "skill dance Dances", "background tests make test", "background tests make test\nbackground tests", "background a x\nbackground b y\nbackground a z", "command sing Sings",
+	"server docs ready", "server docs starting\nserver docs failed\nserver wiki ready", "server docs gone", "server docs locked https://x/docs\nuse docs find it", "skill dance Dances", "background tests make test", "background tests make test\nbackground tests", "background a x\nbackground b y\nbackground a z", "command sing Sings",
 }
 
 func (h *history) who() *peer { return rapid.SampledFrom(h.peers).Draw(h.rt, "who") }
@@ -348,6 +348,14 @@ func (h *history) answer(p *peer, need object) float64 {
 			return p.dispatch(chat, object{"type": "chat/inputCompleted", "requestId": req["id"], "response": "decline"})
 		}
 		return p.dispatch(chat, object{"type": "chat/inputCompleted", "requestId": req["id"], "response": "accept", "answers": object{q["id"].(string): value}})
+	case "toolAuthentication":
+		call := need["toolCall"].(object)
+		if yes {
+			return p.dispatch(h.uri, object{"type": "session/mcpServerStartRequested", "id": call["contributor"].(object)["customizationId"]})
+		}
+		// It may have been opened meanwhile.
+		p.request("authenticate", object{"channel": rootURI, "resource": call["auth"].(object)["resource"].(object)["resource"],
+			"token": rapid.SampledFrom([]string{"wrong", "good", ""}).Draw(h.rt, "token")})
 	case "toolClientExecution":
 		for _, owner := range h.peers {
 			if owner.id == need["clientId"] {

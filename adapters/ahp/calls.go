@@ -29,6 +29,8 @@ type callView struct {
 	meta    map[string]string
 	// confirmed is why it runs.
 	confirmed string
+	// progress: a line on what it does was told.
+	progress bool
 	// shown is how much of the output was shown, in bytes; shownAt when.
 	shown   int
 	shownAt time.Time
@@ -49,6 +51,7 @@ func viewOf(p *event.Part, open event.InteractionKind) *callView {
 		}
 	case event.CallRunning:
 		v.phase, v.confirmed, v.shown = phaseRunning, confirmedBy(t), t.Output.Len()
+		v.progress = t.Progress != ""
 		if open == event.SignIn {
 			v.phase = phaseSignIn
 		}
@@ -364,6 +367,9 @@ var subagentKeys = map[string][]string{
 // meta is metaOf with the chat of the call's subagent.
 func (r *renderer) meta(t *event.Tool) map[string]string {
 	m := metaOf(t)
+	if t.Progress != "" && m != nil {
+		m["progressMessage"] = t.Progress
+	}
 	if !t.Child.IsNil() {
 		m["subagentChatUri"] = r.chatURI(t.Child)
 	}

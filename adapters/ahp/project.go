@@ -84,6 +84,8 @@ func (l *live) before(e *event.Event) {
 		part = b.Part
 	case *event.ToolLinked:
 		part = b.Part
+	case *event.ToolProgress:
+		part = b.Part
 	case *event.InteractionOpened:
 		part = b.Interaction.Part
 	case *event.InteractionResolved:
@@ -138,6 +140,11 @@ func (l *live) after(e *event.Event) {
 		l.toolRunning(e, b)
 	case *event.ToolLinked:
 		l.linked(e, b)
+	case *event.ToolProgress:
+		if _, t, p := l.part(e, b.Part); p != nil && p.Tool != nil && metaOf(p.Tool)["toolKind"] == "subagent" {
+			l.view(p).progress = true
+			l.show(e.Chat, t, p, e.At)
+		}
 	case *event.ToolEnded:
 		l.toolEnded(e, b)
 		l.front.changesets.touched(l.id)
@@ -363,6 +370,9 @@ func (l *live) toolEnded(e *event.Event, b *event.ToolEnded) {
 		if v.phase == phaseStreaming && p.Tool.Input != nil {
 			l.ready(e, t, p, v, "setting")
 		}
+		if v.progress {
+			l.show(e.Chat, t, p, e.At)
+		}
 		return
 	case b.Status == event.CallDenied && byPerson(p.Tool):
 		if v.phase == phaseStreaming {
@@ -380,7 +390,11 @@ func (l *live) toolEnded(e *event.Event, b *event.ToolEnded) {
 	v.phase = phaseCompleted
 	l.say(e.Chat, l.take("call:"+p.ID.String()), func(r *renderer) any {
 		fields, content := r.result(spot{e.Chat, t.ID}, p)
-		return callComplete{"chat/toolCallComplete", turnID(t), p.Tool.Call, callResult{fields, content}}
+		a := callComplete{Type: "chat/toolCallComplete", TurnID: turnID(t), ToolCallID: p.Tool.Call, Result: callResult{fields, content}}
+		if v.progress {
+			a.Meta = r.meta(p.Tool)
+		}
+		return a
 	})
 }
 
@@ -404,7 +418,11 @@ func (l *live) show(chat id.ID, t *state.Turn, p *event.Part, now time.Time) {
 	}
 	v.shown, v.shownAt = p.Tool.Output.Len(), now
 	l.say(chat, nil, func(r *renderer) any {
-		return callContent{"chat/toolCallContentChanged", turnID(t), p.Tool.Call, r.content(p.Tool, v.shown), r.meta(p.Tool)}
+		content := r.content(p.Tool, v.shown)
+		if content == nil {
+			content = []any{}
+		}
+		return callContent{"chat/toolCallContentChanged", turnID(t), p.Tool.Call, content, r.meta(p.Tool)}
 	})
 }
 

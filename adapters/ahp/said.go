@@ -84,6 +84,8 @@ type callComplete struct {
 	TurnID     string     `json:"turnId"`
 	ToolCallID string     `json:"toolCallId"`
 	Result     callResult `json:"result"`
+	// Meta is there when it is another than before.
+	Meta map[string]string `json:"_meta,omitempty"`
 }
 
 type callResult struct {

@@ -268,6 +268,10 @@ func (m *mapper) system(r *record) {
 	case "task_started":
 		m.taskStarted(r)
 		m.began(r)
+	case "task_progress":
+		if c := m.calls[r.ToolUseID]; c != nil && r.Description != "" {
+			m.put(agent.Frame{Kind: agent.Progress, Child: c.child, Call: r.ToolUseID, Text: r.Description})
+		}
 	case "task_notification":
 		m.why = r.Summary
 		m.taskEnded(r)

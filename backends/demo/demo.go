@@ -11,6 +11,7 @@
 //	ask QUESTION | A | B        asks, and prints the answer
 //	plan A; B; C                makes a plan and completes it step by step
 //	spawn NAME TEXT             runs TEXT as the prompt of a subagent
+//	progress TEXT               as a subagent: says that it does TEXT right now
 //	usage IN OUT                reports token usage
 //	server NAME STATE [TEXT]    has an MCP server that is starting, ready, off,
 //	                            sign_in (TEXT: its address), failed (why), gone, or

@@ -15,6 +15,8 @@ import (
 type script struct {
 	t     *turn
 	child string // the subagent's key
+	of    string // the call that spawned it
+	above *script
 	depth int
 	said  string // the latest text, which is a subagent's result
 }
@@ -70,6 +72,10 @@ func (s *script) do(line string) error {
 	case "spawn":
 		if name, text, ok := strings.Cut(rest, " "); ok {
 			return s.spawn(name, strings.TrimSpace(text))
+		}
+	case "progress":
+		if s.above != nil {
+			return s.above.put(agent.Frame{Kind: agent.Progress, Call: s.of, Text: rest})
 		}
 	case "usage":
 		if n, ok := numbers(args, 2, 1<<40, 1<<40); ok {

@@ -169,7 +169,7 @@ func (s *script) spawn(name, text string) error {
 		},
 	}
 	c.run = func(agent.Tool) (agent.Result, error) {
-		sub := &script{t: s.t, child: s.t.c.newID("child"), depth: s.depth + 1}
+		sub := &script{t: s.t, child: s.t.c.newID("child"), of: c.id, above: s, depth: s.depth + 1}
 		if err := s.put(agent.Frame{Kind: agent.ChildStart, Child: sub.child, Call: c.id, Name: a.Name, Text: a.Prompt}); err != nil {
 			return agent.Result{}, err
 		}

@@ -24,7 +24,9 @@ const (
 	Permission FrameKind = "permission"  // Call, Request, Tool: may the call run? answered by Answer
 	ToolRun    FrameKind = "tool_run"    // Call, Tool: runs without asking the gateway
 	ToolOutput FrameKind = "tool_output" // Call, Text, Stderr
-	ToolEnd    FrameKind = "tool_end"    // Call, Result
+	// Progress is what a running call does right now, in one line.
+	Progress FrameKind = "progress" // Call, Text
+	ToolEnd  FrameKind = "tool_end" // Call, Result
 
 	// Requests to people and clients, answered by Answer.
 	Ask        FrameKind = "ask"         // Request, Call?, Questions

@@ -44,6 +44,7 @@ func init() {
 		func() Body { return new(ToolReady) },
 		func() Body { return new(ToolRunning) },
 		func() Body { return new(ToolLinked) },
+		func() Body { return new(ToolProgress) },
 		func() Body { return new(ToolEnded) },
 		func() Body { return new(InteractionOpened) },
 		func() Body { return new(InteractionResolved) },

@@ -42,6 +42,7 @@ func TestEventsAreStoredWhole(t *testing.T) {
 		&ToolReady{Part: id.New(), Input: json.RawMessage(`{"a":1}`), Tag: TagExec, Edits: []FileEdit{{Path: "/w/a", Before: &text}}},
 		&ToolRunning{Part: id.New(), Allowed: "person", By: Gateway},
 		&ToolLinked{Part: id.New(), Child: id.New()},
+		&ToolProgress{Part: id.New(), Text: "looking"},
 		&ToolEnded{Part: id.New(), Status: CallFailed, ExitCode: &exit, Refused: &Refusal{Code: RefusedTimeout}},
 		&InteractionOpened{Interaction: Interaction{ID: id.New(), Kind: Question, Questions: []QuestionItem{{ID: "1", Text: "?", Options: []QuestionOption{{Label: "a"}}}}}},
 		&InteractionResolved{ID: id.New(), Of: Approval, Resolution: Resolution{Outcome: Allowed, Scope: ScopeOnce}},

@@ -146,6 +146,8 @@ type Tool struct {
 	Edits    []FileEdit `json:"edits,omitempty"`
 	// Dropped counts output bytes that were not kept.
 	Dropped int64 `json:"dropped,omitempty"`
+	// Progress is what the call does right now in one line, "" when it is over.
+	Progress string `json:"progress,omitempty"`
 	// Child is the chat of the subagent that the call spawned.
 	Child id.ID `json:"child,omitzero"`
 	// Terminal is where the call runs, if it has a terminal of the host's.
@@ -217,6 +219,12 @@ type ToolLinked struct {
 	Child id.ID `json:"child"`
 }
 
+// ToolProgress says what a running call does right now.
+type ToolProgress struct {
+	Part id.ID  `json:"part"`
+	Text string `json:"text"`
+}
+
 // ToolEnded closes a call.
 type ToolEnded struct {
 	Part   id.ID      `json:"part"`
@@ -230,10 +238,11 @@ type ToolEnded struct {
 	Refused  *Refusal   `json:"refused,omitempty"`
 }
 
-func (*PartStarted) Kind() Kind { return "part.started" }
-func (*PartDelta) Kind() Kind   { return "part.delta" }
-func (*PartEnded) Kind() Kind   { return "part.ended" }
-func (*ToolReady) Kind() Kind   { return "tool.ready" }
-func (*ToolRunning) Kind() Kind { return "tool.running" }
-func (*ToolLinked) Kind() Kind  { return "tool.linked" }
-func (*ToolEnded) Kind() Kind   { return "tool.ended" }
+func (*PartStarted) Kind() Kind  { return "part.started" }
+func (*PartDelta) Kind() Kind    { return "part.delta" }
+func (*PartEnded) Kind() Kind    { return "part.ended" }
+func (*ToolReady) Kind() Kind    { return "tool.ready" }
+func (*ToolRunning) Kind() Kind  { return "tool.running" }
+func (*ToolLinked) Kind() Kind   { return "tool.linked" }
+func (*ToolProgress) Kind() Kind { return "tool.progress" }
+func (*ToolEnded) Kind() Kind    { return "tool.ended" }

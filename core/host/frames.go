@@ -86,6 +86,8 @@ func (s *Session) frame(root *run, f *agentFrame) {
 		}
 	case agent.ToolStart, agent.ToolInput, agent.Permission, agent.ToolRun, agent.ToolOutput, agent.ToolEnd, agent.ClientCall:
 		s.toolFrame(r, f)
+	case agent.Progress:
+		s.progress(r, f)
 	case agent.Ask:
 		s.ask(r, f)
 	case agent.Withdrawn:

@@ -114,6 +114,8 @@ const (
 	MaxName = 1024
 	// MaxKeys is how many idempotency keys a session remembers.
 	MaxKeys = 1024
+	// MaxProgress is the longest line on what a call does, in bytes.
+	MaxProgress = 500
 	// MaxSettled is how many settled interactions a session remembers, to
 	// tell a late answer from a wrong one.
 	MaxSettled = 1024

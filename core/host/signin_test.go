@@ -2,10 +2,12 @@ package host_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
 )
 
 func TestACallOfAServerThatWantsASignInWaitsForIt(t *testing.T) {
@@ -56,5 +58,49 @@ func TestACallOfAServerThatWantsASignInWaitsForIt(t *testing.T) {
 	f.wait(s, p.Turn)
 	if open := s.State().Open; len(open) != 0 {
 		t.Errorf("left open: %+v", open)
+	}
+}
+
+func TestWhatACallDoesIsToldOnceForEachLine(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := &rogue{say: func(c *rogueTalk, _ string) {
+		tool := &agent.Tool{Name: "Task", Tag: event.TagDelegate}
+		say := func(text string) { c.frames <- agent.Frame{Kind: agent.Progress, Call: "one", Text: text} }
+		say("too early")
+		c.frames <- agent.Frame{Kind: agent.ToolStart, Call: "one", Tool: tool}
+		say("too early")
+		c.frames <- agent.Frame{Kind: agent.ToolRun, Call: "one", Tool: tool}
+		say("looks\nand more")
+		say("looks")
+		say("")
+		say(strings.Repeat("x", host.MaxProgress+1))
+		c.frames <- agent.Frame{Kind: agent.ToolEnd, Call: "one", Result: &agent.Result{}}
+		say("too late")
+		c.frames <- agent.Frame{Kind: agent.TurnEnd, Turn: c.turn, Status: event.TurnComplete}
+	}}
+	f.openOver(r)
+	t.Cleanup(func() {
+		if err := f.host.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	s := f.session()
+	turn := f.wait(s, f.prompt(s, "go").Turn)
+	events, err := s.Events(f.ctx(), 0, 0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, e := range events {
+		if b, ok := e.Body.(*event.ToolProgress); ok {
+			said = append(said, b.Text)
+		}
+	}
+	if len(said) != 2 || said[0] != "looks" || said[1] != strings.Repeat("x", host.MaxProgress) {
+		t.Errorf("said %q", said)
+	}
+	if p := turn.Parts[0].Tool.Progress; p != "" {
+		t.Errorf("a call that is over does %q", p)
 	}
 }

@@ -143,6 +143,20 @@ func (r *run) output(c *call, f *agentFrame) {
 	r.emit(&event.PartDelta{Part: c.part, Field: field, Text: text})
 }
 
+// progress says what a running call does, once for each line.
+func (s *Session) progress(r *run, f *agentFrame) {
+	c := r.calls[f.Call]
+	if c == nil || !c.running {
+		return
+	}
+	text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(f.Text, "\uFFFD")), "\n")
+	text = validPrefix(text, MaxProgress)
+	if p := s.part(r, c.part); p == nil || text == "" || p.Tool.Progress == text {
+		return
+	}
+	r.emit(&event.ToolProgress{Part: c.part, Text: text})
+}
+
 // output puts the streamed head and the kept end together.
 func (c *call) output(head string) string {
 	if over := len(c.tail) - (MaxToolOutput - KeepHead); over > 0 {

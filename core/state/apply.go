@@ -383,9 +383,13 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 		if p := s.part(t, b.Part); p != nil && p.Tool != nil {
 			p.Tool.Child = b.Child
 		}
+	case *event.ToolProgress:
+		if p := s.part(t, b.Part); p != nil && p.Tool != nil {
+			p.Tool.Progress = b.Text
+		}
 	case *event.ToolEnded:
 		if p := s.part(t, b.Part); p != nil && p.Tool != nil {
-			p.EndedAt = e.At
+			p.EndedAt, p.Tool.Progress = e.At, ""
 			p.Tool.Status, p.Tool.Error, p.Tool.ExitCode = b.Status, b.Error, b.ExitCode
 			p.Tool.Dropped, p.Tool.Refused = b.Dropped, b.Refused
 			if !p.Tool.Output.Is(b.Output) {

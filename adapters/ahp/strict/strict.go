@@ -127,7 +127,7 @@ var theirs = map[string]bool{"Message": true, "SimpleMessageAttachment": true, "
 
 // known are the keys of _meta that the protocol or its clients define.
 var known = map[string]bool{"command": true, "description": true, "argumentHint": true, "uri": true, "isSkill": true, "toolKind": true,
-	"subagentDescription": true, "subagentAgentName": true, "subagentChatUri": true, "ui": true, "git": true, "github": true,
+	"subagentDescription": true, "subagentAgentName": true, "subagentChatUri": true, "progressMessage": true, "ui": true, "git": true, "github": true,
 	"githubData": true, "workingDirectoryKeys": true}
 
 // union takes the variants whose literals fit, so that what is said is about
