@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -19,12 +20,17 @@ type automationCapabilities struct {
 	Schedules struct {
 		MinIntervalMinutes int `json:"minIntervalMinutes"`
 	} `json:"schedules"`
-	RunCancellation struct{} `json:"runCancellation"`
-	RunHistoryLimit int      `json:"runHistoryLimit"`
+	// Customizations: templates may name plugins.
+	Customizations  *struct{} `json:"customizations,omitempty"`
+	RunCancellation struct{}  `json:"runCancellation"`
+	RunHistoryLimit int       `json:"runHistoryLimit"`
 }
 
-func automationsOffered() automationCapabilities {
+func (f *Front) automationsOffered() automationCapabilities {
 	c := automationCapabilities{RunHistoryLimit: automation.MaxHistory}
+	if f.plugins.store != nil {
+		c.Customizations = &struct{}{}
+	}
 	c.Schedules.MinIntervalMinutes = 1
 	return c
 }
@@ -41,6 +47,7 @@ type automationEntry struct {
 	Runs           []automationRunIn `json:"runs"`
 	RunsNextCursor string            `json:"runsNextCursor,omitempty"`
 	Operations     []string          `json:"operations"`
+	Customizations []customization   `json:"customizations,omitempty"` // the copies
 	CreatedAt      string            `json:"createdAt"`
 	ModifiedAt     string            `json:"modifiedAt"`
 	Meta           map[string]string `json:"_meta,omitempty"`
@@ -63,7 +70,7 @@ type sessionTemplate struct {
 	Agent              *agentChoice               `json:"agent,omitempty"`
 	WorkingDirectories []string                   `json:"workingDirectories,omitempty"`
 	Config             map[string]json.RawMessage `json:"config,omitempty"`
-	Customizations     []namedPlugin              `json:"customizations,omitempty"`
+	Customizations     []announcedPlugin          `json:"customizations,omitempty"`
 }
 
 type modelChoice struct {
@@ -73,11 +80,6 @@ type modelChoice struct {
 
 type agentChoice struct {
 	URI string `json:"uri" jsonx:"required"`
-}
-
-type namedPlugin struct {
-	ID  string `json:"id"`
-	URI string `json:"uri"`
 }
 
 type triggerShape struct {
@@ -253,10 +255,13 @@ func (f *Front) readTemplate(t *sessionTemplate, templated bool) (automation.Tem
 	if t.Agent != nil {
 		return out, refusal("this host has no custom agent " + clip(t.Agent.URI))
 	}
-	if err := refusePlugins(t.Customizations); err != nil {
+	if err := f.judgeTemplate(t.Customizations); err != nil {
 		return out, err
 	}
-	t.Customizations = nil // an empty list: it has none
+	for i := range t.Customizations {
+		p := &t.Customizations[i]
+		p.Type, p.Name = typePlugin, cmp.Or(p.Name, p.ID)
+	}
 	if templated && t.Provider != "" {
 		if _, ok := f.agentNamed(t.Provider); !ok {
 			return out, refusal("no such agent: " + clip(t.Provider))
@@ -287,28 +292,6 @@ func (f *Front) readTemplate(t *sessionTemplate, templated bool) (automation.Tem
 		}
 	}
 	return out, nil
-}
-
-// refusePlugins refuses a template that names plugins of the client's: this
-// host has no directory to copy them to, and a run has no client to load them
-// from.
-func refusePlugins(list []namedPlugin) error {
-	seen := map[string]bool{}
-	for _, p := range list {
-		switch {
-		case p.ID == "":
-			return refusal("a plugin of the template has no id")
-		case seen[p.ID]:
-			return refusal("two plugins of the template have the id " + clip(p.ID))
-		case p.URI == "":
-			return refusal("the plugin " + clip(p.ID) + " of the template has no URI")
-		}
-		seen[p.ID] = true
-	}
-	if len(list) > 0 {
-		return refusal("this host keeps no copies of plugins: an automation cannot name any")
-	}
-	return nil
 }
 
 func readTrigger(t *triggerShape) (automation.Trigger, error) {

@@ -113,7 +113,7 @@ func (s *automations) released(string) {}
 func (s *automations) entry(a *automation.Automation) automationEntry {
 	e := automationEntry{Resource: automationURI(a.Name), Definition: definitionShape(&a.Definition), NextRunAt: stampOrNone(a.NextRunAt()),
 		Runs: []automationRunIn{}, Operations: []string{"update", "remove", "run"}, CreatedAt: stamp(a.CreatedAt), ModifiedAt: stamp(a.ModifiedAt),
-		Meta: personMeta(ownerKey, a.Definition.By.User)}
+		Customizations: s.pluginShapes(a), Meta: personMeta(ownerKey, a.Definition.By.User)}
 	if a.MaxRuns > 0 {
 		e.RunCount = ptr(a.Counted)
 	}
@@ -299,6 +299,12 @@ func (s *automations) create(ctx context.Context, a *action) error {
 	}
 	d.By = a.conn.actor()
 	d.By.Client = "" // a run has no client
+	copies, err := s.copyPlugins(ctx, a.conn, templatePlugins(&d))
+	defer release(copies)
+	if err != nil {
+		return err
+	}
+	d.Session.Plugins = copiedPlugins(templatePlugins(&d), copies)
 	return s.set.Create(ctx, name, d, &a.origin)
 }
 
@@ -312,6 +318,15 @@ func (s *automations) update(ctx context.Context, a *action) error {
 		return err
 	}
 	name, _ := automationName(p.Resource)
+	named, anew, err := s.patchedPlugins(name, p.Changes["session"])
+	if err != nil {
+		return err
+	}
+	copies, err := s.copyPlugins(ctx, a.conn, named)
+	defer release(copies)
+	if err != nil {
+		return err
+	}
 	return s.set.Update(ctx, name, &a.origin, func(d automation.Definition) (automation.Definition, error) {
 		merged := map[string]json.RawMessage{}
 		if err := decode(encode(definitionShape(&d)), &merged, "definition"); err != nil {
@@ -322,9 +337,21 @@ func (s *automations) update(ctx context.Context, a *action) error {
 				merged[key] = value
 			}
 		}
+		if session := merged["session"]; p.Changes["session"] != nil && !anew {
+			var err error
+			if merged["session"], err = withPluginsOf(session, &d); err != nil {
+				return d, err
+			}
+		}
 		next, err := s.front.readDefinition(encode(merged), p.Changes["session"] != nil)
-		next.By = d.By
-		return next, err
+		if err != nil {
+			return d, err
+		}
+		next.By, next.Session.Plugins = d.By, d.Session.Plugins
+		if anew {
+			next.Session.Plugins = copiedPlugins(named, copies)
+		}
+		return next, nil
 	})
 }
 

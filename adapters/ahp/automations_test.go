@@ -190,7 +190,7 @@ func TestAPatchLeavesTheRest(t *testing.T) {
 		`{"session":{"provider":"nobody"}}`:                                                                                        "no such agent",
 		`{"session":{"agent":{"uri":"agent://x"}}}`:                                                                                "custom agent",
 		`{"session":{"workingDirectories":["http://x"]}}`:                                                                          "file:",
-		`{"session":{"customizations":[{"id":"a","uri":"x:/y","type":"plugin"}]}}`:                                                 "plugins",
+		`{"session":{"customizations":[{"id":"a","uri":"file:///none/at/all","type":"plugin"}]}}`:                                  "not found",
 		`{"session":{"customizations":[{"uri":"x:/y"}]}}`:                                                                          "no id",
 		`{"session":{"customizations":[{"id":"a"}]}}`:                                                                              "no URI",
 		`{"session":{"customizations":[{"id":"a","uri":"x"},{"id":"a","uri":"x"}]}}`:                                               "have the id",

@@ -221,6 +221,14 @@ func (c *conn) announce(raw json.RawMessage) (*announcement, error) {
 	if err := judgePlugins(p.Customizations); err != nil {
 		return nil, err
 	}
+	for i := range p.Customizations {
+		if one := &p.Customizations[i]; one.Name == "" || one.Type != typePlugin {
+			return nil, refusal("the plugin " + clip(one.ID) + " has no name, or is none")
+		}
+	}
+	if c.who().id == automationClient {
+		return nil, refusal("the name " + automationClient + " is this host's own")
+	}
 	a := &announcement{raw: raw, plugins: p.Customizations}
 	if own := c.who().id; p.ClientID != own {
 		var whole map[string]json.RawMessage

@@ -112,6 +112,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	}
 	l.read = !l.st.Info.Unread
 	l.made, _ = lifecycle(&l.st.Info)
+	l.meetAutomation()
 	l.customized, l.meta = l.customizationsNow(), f.stateMeta(l.st)
 	l.askSignIn() // who comes sees it
 	l.tools = f.serverTools()

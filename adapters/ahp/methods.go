@@ -142,7 +142,7 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		Automations                 automationCapabilities `json:"automations"`
 		Meta                        windowOffer            `json:"_meta"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, automationsOffered(), windowOffer{true, true, true}}, nil
+		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, c.front.automationsOffered(), windowOffer{true, true, true}}, nil
 }
 
 func (f *Front) defaultDirectory() string {

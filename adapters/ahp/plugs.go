@@ -25,12 +25,13 @@ import (
 
 // announcedPlugin is a plugin as a client says that it has it.
 type announcedPlugin struct {
-	ID         string       `json:"id" jsonx:"required"`
-	URI        string       `json:"uri" jsonx:"required"`
-	Name       string       `json:"name" jsonx:"required"`
-	Nonce      string       `json:"nonce"`
-	Version    string       `json:"version"`
-	Enablement []enablement `json:"enablement"`
+	Type       string       `json:"type"`
+	ID         string       `json:"id"`
+	URI        string       `json:"uri"`
+	Name       string       `json:"name"`
+	Nonce      string       `json:"nonce,omitempty"`
+	Version    string       `json:"version,omitempty"`
+	Enablement []enablement `json:"enablement,omitempty"`
 }
 
 // judgePlugins refuses a list of plugins in words.
@@ -61,6 +62,7 @@ type plug struct {
 	said announcedPlugin
 	copy *pluginCopy // nil: it is not copied, for why
 	why  string
+	kept *addon.Copy // of a plugin that the session has without a client
 }
 
 // plugins copies what clients announce. A plugin that its client tells apart by a
@@ -87,6 +89,8 @@ type pluginCopy struct {
 	left   bool        // because its client left
 }
 
+const noPlugins = "the operator of this host takes no plugins from clients"
+
 func newPlugins(f *Front) *plugins {
 	return &plugins{front: f, store: f.host.Addons(), copies: map[string]*pluginCopy{}}
 }
@@ -96,7 +100,7 @@ func newPlugins(f *Front) *plugins {
 func (s *plugins) take(l *live, cl *client, p announcedPlugin) *plug {
 	out := &plug{said: p}
 	if s.store == nil {
-		out.why = "the operator of this host takes no plugins from clients"
+		out.why = noPlugins
 		return out
 	}
 	if a, ok := s.front.agentNamed(l.st.Info.Backend); ok && a.Known && !a.Info.Capabilities.Plugins {
@@ -136,6 +140,9 @@ func (s *plugins) take(l *live, cl *client, p announcedPlugin) *plug {
 
 // drop lets a session's plugin go.
 func (s *plugins) drop(l *live, p *plug) {
+	if p.kept != nil {
+		p.kept.Release()
+	}
 	c := p.copy
 	if c == nil {
 		return
@@ -196,7 +203,7 @@ func (s *plugins) copy(ctx context.Context, c *pluginCopy, p announcedPlugin, sr
 // way, and else why there is none.
 func (s *plugins) stateOf(p *plug) (copied *addon.Copy, loading bool, why string) {
 	if p.copy == nil {
-		return nil, false, p.why
+		return p.kept, false, p.why
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -381,13 +388,14 @@ func (l *live) bring() {
 	for i := range l.clients {
 		for _, p := range l.clients[i].plugs {
 			copied, loading, _ := l.front.plugins.stateOf(p)
-			if copied == nil && !loading {
-				continue
+			if p.kept != nil || copied == nil && !loading {
+				continue // the host has it, or nobody does
 			}
-			b := extend.Plugin{Thing: extend.PluginThing(p.said.URI), Loading: loading, Off: p.off(l.st.Info.Dirs[0])}
+			b := extend.Plugin{Thing: extend.PluginThing(p.said.URI), Loading: loading}
 			if copied != nil {
-				b.Copy, b.Commands = copied.ID, pluginCommands(copied)
+				b = extend.Copied(p.said.URI, copied)
 			}
+			b.Off = p.off(l.st.Info.Dirs[0])
 			list = append(list, b)
 		}
 	}
@@ -407,19 +415,6 @@ func (p *plug) decided(dir string) []enablement {
 func (p *plug) off(dir string) bool {
 	ds := p.decided(dir)
 	return len(ds) > 0 && !ds[0].Enabled
-}
-
-// pluginCommands are the commands and skills of a plugin as agents call them:
-// behind the plugin's name.
-func pluginCommands(c *addon.Copy) (out []agent.Command) {
-	name := filepath.Base(c.Dir)
-	for _, i := range c.Contents.Items {
-		if i.Kind == addon.Command || i.Kind == addon.Skill {
-			out = append(out, agent.Command{Name: name + ":" + i.Name, Description: i.Description, Hint: i.Hint,
-				Skill: i.Kind == addon.Skill, Kept: i.NotByUser})
-		}
-	}
-	return out
 }
 
 // shownPlugin is a plugin under the id that it has in the session.
@@ -474,10 +469,7 @@ func (l *live) pluginShapes(a *host.AgentInfo) (out []customization) {
 		case why == "" && a.Known && !a.Info.Capabilities.Plugins:
 			c.Load = &loadState{"error", a.Info.Title + " takes no plugins from clients: this one has no effect here"}
 		case copied != nil:
-			c.Load = &loadState{Kind: "loaded"}
-			c.Version = cmp.Or(copied.Contents.Version, c.Version)
-			children := pluginChildren(&c, &ownedPlugin{uri: p.said.URI}, copied.Contents.Items)
-			c.Children = &children
+			c.loaded(copied)
 		case loading:
 			c.Load = &loadState{Kind: "loading"}
 		default:
@@ -486,6 +478,14 @@ func (l *live) pluginShapes(a *host.AgentInfo) (out []customization) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// loaded shows a plugin with what is in its copy.
+func (c *customization) loaded(copied *addon.Copy) {
+	c.Load = &loadState{Kind: "loaded"}
+	c.Version = cmp.Or(copied.Contents.Version, c.Version)
+	children := pluginChildren(c, &ownedPlugin{uri: c.URI}, copied.Contents.Items)
+	c.Children = &children
 }
 
 var childTypes = map[addon.ItemKind]string{addon.Command: typePrompt, addon.Skill: typeSkill, addon.Subagent: typeAgent, addon.Rule: typeRule, addon.Hook: typeHook}

@@ -3,6 +3,7 @@ package ahp
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -302,11 +303,12 @@ func TestAPluginThatCannotBeCopiedSaysWhy(t *testing.T) {
 		}
 	}
 	// Names that lead out of the copy, and answers that make no sense.
-	for _, result := range []object{{"entries": []any{object{"name": "..", "type": "directory"}}}, {"entries": []any{object{"name": "a/b", "type": "file"}}},
+	for i, result := range []object{{"entries": []any{object{"name": "..", "type": "directory"}}}, {"entries": []any{object{"name": "a/b", "type": "file"}}},
 		{"entries": []any{object{"name": "x", "type": "symlink"}}}, {"entries": 7}} {
-		a.echo(a.dispatch(uri, announces(brings(a, plugin("own", "virtual:/x", show(result))))))
+		id := fmt.Sprint("own", i)
+		a.echo(a.dispatch(uri, announces(brings(a, plugin(id, "virtual:/x", show(result))))))
 		_, from = a.answer(from, "resourceList", object{"result": result})
-		load(uri, "own", "error", a)
+		load(uri, id, "error", a)
 	}
 	if g.copies() != 0 {
 		t.Errorf("%d copies are left", g.copies())

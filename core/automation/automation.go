@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -56,6 +57,7 @@ type Host interface {
 	Session(ctx context.Context, s id.ID) (*host.Session, error)
 	Summary(s id.ID) (host.Summary, bool)
 	Watch() *host.Watch
+	Addons() *addon.Store
 }
 
 // KV is where definitions and runs are kept. What Update wrote is on disk.
@@ -94,6 +96,9 @@ type Template struct {
 	Backend  string         `json:"backend,omitempty"` // "" is the default one
 	Dirs     []string       `json:"dirs,omitempty"`    // none is the default one
 	Settings event.Settings `json:"settings,omitzero"`
+	// Plugins are given to the agent; their copies are held as long as the
+	// automation names them.
+	Plugins []event.Plugin `json:"plugins,omitempty"`
 }
 
 // Trigger starts runs at the times of a schedule.

@@ -175,7 +175,7 @@ func (s *Set) perform(ctx, run context.Context, a *Automation, r *Run) {
 		panic(err) // two texts
 	}
 	sess, err := s.host.CreateSession(ctx, host.CreateSession{ID: r.Session, Backend: a.Session.Backend, Dirs: a.Session.Dirs,
-		Title: a.Title, Settings: a.Session.Settings, By: a.By, Meta: map[string]json.RawMessage{MetaKey: origin}})
+		Title: a.Title, Settings: a.Session.Settings, Plugins: a.Session.Plugins, By: a.By, Meta: map[string]json.RawMessage{MetaKey: origin}})
 	if err != nil {
 		if !stopping(ctx, err) {
 			log.Warn("An automation got no session", "err", err)

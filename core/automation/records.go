@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -58,7 +59,7 @@ func difference(was, now *Automation) (put []store.KV, del []string, err error) 
 // Open reads what is kept, and settles the runs that were on their way when the
 // gateway stopped. Nothing starts before Run.
 func Open(ctx context.Context, h Host, kv KV, log *slog.Logger) (*Set, error) {
-	s := &Set{host: h, kv: kv, log: log, wake: make(chan struct{}, 1), of: map[id.ID]id.ID{}, cancels: map[id.ID]context.CancelFunc{}}
+	s := &Set{host: h, kv: kv, log: log, wake: make(chan struct{}, 1), of: map[id.ID]id.ID{}, cancels: map[id.ID]context.CancelFunc{}, held: map[id.ID][]*addon.Copy{}}
 	byID := map[id.ID]*Automation{}
 	err := each(ctx, kv, definitionPrefix, func(value []byte) error {
 		a := &Automation{}
@@ -88,6 +89,7 @@ func Open(ctx context.Context, h Host, kv KV, log *slog.Logger) (*Set, error) {
 	}
 	for _, a := range s.list {
 		slices.Reverse(a.Runs)
+		s.hold(nil, a)
 		if err := s.settle(ctx, a); err != nil {
 			return nil, fmt.Errorf("open automations: %w", err)
 		}

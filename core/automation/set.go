@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
@@ -27,6 +28,7 @@ type Set struct {
 	of       map[id.ID]id.ID
 	active   int
 	cancels  map[id.ID]context.CancelFunc // of runs on their way
+	held     map[id.ID][]*addon.Copy      // by automation
 	watchers []func(Change)
 }
 
@@ -232,6 +234,9 @@ func (s *Set) apply(was, now *Automation, cause any) {
 		s.list = slices.Clone(s.list)
 		s.list[slices.Index(s.list, was)] = now
 	}
+	if was == nil || now == nil || !slices.Equal(was.Session.Plugins, now.Session.Plugins) {
+		s.hold(was, now)
+	}
 	if was != nil {
 		for _, r := range was.Runs {
 			delete(s.of, r.ID)
@@ -253,6 +258,32 @@ func (s *Set) apply(was, now *Automation, cause any) {
 	select {
 	case s.wake <- struct{}{}:
 	default:
+	}
+}
+
+// hold holds the copies of an automation's plugins in the place of those it had;
+// the caller holds mu.
+func (s *Set) hold(was, now *Automation) {
+	var had, has []*addon.Copy
+	if was != nil {
+		had = s.held[was.ID]
+		delete(s.held, was.ID)
+	}
+	if copies := s.host.Addons(); now != nil && copies != nil {
+		for _, p := range now.Session.Plugins {
+			c, err := copies.Hold(p.Copy)
+			if err != nil {
+				s.log.Warn("An automation goes on without a plugin", "automation", now.Name, "plugin", p.Name, "err", err)
+				continue
+			}
+			has = append(has, c)
+		}
+		if has != nil {
+			s.held[now.ID] = has
+		}
+	}
+	for _, c := range had {
+		c.Release()
 	}
 }
 

@@ -61,8 +61,23 @@ type SessionInfo struct {
 	Closed bool `json:"closed,omitempty"`
 	// FromAgent: it was begun in the agent itself, outside of the gateway.
 	FromAgent bool `json:"from_agent,omitempty"`
+	// Plugins are what the agent is given whoever is connected, fixed at creation.
+	Plugins []Plugin `json:"plugins,omitempty"`
 	// Meta is a front's own lasting facts, by "<front>.<key>".
 	Meta map[string]json.RawMessage `json:"meta,omitempty"`
+}
+
+// Plugin is a plugin that a client brought, and its copy.
+type Plugin struct {
+	// ID and URI are the client's own names, Name and Version what people read.
+	ID      string `json:"id"`
+	URI     string `json:"uri"`
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	// Copy names the copy.
+	Copy string `json:"copy"`
+	// Off: without a decision it is off.
+	Off bool `json:"off,omitempty"`
 }
 
 // SessionCreated is the first event of every session; it also makes the

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"path/filepath"
 	"slices"
 
+	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/id"
 )
@@ -21,8 +23,22 @@ type Plugin struct {
 	Loading bool
 	// Off: without a decision it is off.
 	Off bool
-	// Commands are its commands and skills, as the agent calls them.
+	// Commands are its commands and skills as agents call them: behind the
+	// plugin's name.
 	Commands []agent.Command
+}
+
+// Copied is a plugin, by its source, that was copied.
+func Copied(uri string, c *addon.Copy) Plugin {
+	p := Plugin{Thing: PluginThing(uri), Copy: c.ID}
+	name := filepath.Base(c.Dir)
+	for _, i := range c.Contents.Items {
+		if i.Kind == addon.Command || i.Kind == addon.Skill {
+			p.Commands = append(p.Commands, agent.Command{Name: name + ":" + i.Name, Description: i.Description, Hint: i.Hint,
+				Skill: i.Kind == addon.Skill, Kept: i.NotByUser})
+		}
+	}
+	return p
 }
 
 // PluginThing is what a plugin is called in decisions, by its source.

@@ -29,6 +29,9 @@ type CreateSession struct {
 	// ChatAlias is the client's own name for the default chat.
 	ChatAlias string
 	Meta      map[string]json.RawMessage
+	// Plugins are given to the session's agent; their copies are held as long as
+	// there is the session.
+	Plugins []event.Plugin
 	// Key makes the creation happen once.
 	Key string
 	// Private: not announced and not listed before its first turn.
@@ -75,6 +78,7 @@ func (h *Host) CreateSession(ctx context.Context, c CreateSession) (*Session, er
 	}
 	h.mu.Unlock()
 
+	h.adopt(&info)
 	s := newSession(h, state.New(state.DefaultLimits), c.Private)
 	s.id, s.log, s.w.log = info.ID, h.log.With("session", info.ID.String()), logName(info.ID)
 	chat := id.New()
@@ -113,7 +117,7 @@ func (h *Host) rememberKeyLocked(k string, s id.ID) {
 // newInfo checks a creation and fills in defaults.
 func (h *Host) newInfo(c CreateSession) (event.SessionInfo, error) {
 	info := event.SessionInfo{ID: c.ID, CreatedAt: now(), Backend: c.Backend, Title: clipTitle(c.Title), Settings: c.Settings,
-		Owner: c.By, Meta: c.Meta, Provisional: true}
+		Owner: c.By, Meta: c.Meta, Plugins: c.Plugins, Provisional: true}
 	if info.ID.IsNil() {
 		info.ID = id.New()
 	}
@@ -250,6 +254,7 @@ func (h *Host) DeleteSession(ctx context.Context, sid id.ID, by event.Actor) err
 	}
 	<-s.gone
 	h.terminals.RemoveOf(sid)
+	h.disown(sid)
 	if err := h.extended.Forget(sid); err != nil {
 		h.log.Warn("What was decided for a session is kept", "session", sid.String(), "err", err)
 	}

@@ -110,6 +110,7 @@ type Host struct {
 	counters  counters
 	ownOff    atomic.Bool // the gateway's own tools are not offered
 	extended  *extend.Registry
+	adopted   adopted
 }
 
 type aliased struct{ session, chat id.ID }
@@ -168,6 +169,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	if err := h.discardPrivate(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
+	}
+	for _, s := range h.index {
+		h.adopt(&s.Info)
 	}
 	if err := h.recoverRunning(ctx); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)

@@ -3,9 +3,13 @@ package host
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/agent"
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/extend"
+	"github.com/polyhost/polyhost/core/id"
 )
 
 // otherPlugins reports whether a chat's agent, which is between two turns, must
@@ -44,4 +48,51 @@ func (c *conversation) givePlugins(o *agent.Open, takes bool) (held []*addon.Cop
 	}
 	c.plugins.Store(&given)
 	return held
+}
+
+// adopted are the copies that sessions have for as long as they are.
+type adopted struct {
+	mu     sync.Mutex
+	copies map[id.ID][]*addon.Copy
+}
+
+// adopt holds the plugins of a session, and brings them to it.
+func (h *Host) adopt(info *event.SessionInfo) {
+	if len(info.Plugins) == 0 || h.opt.Addons == nil {
+		return
+	}
+	var list []extend.Plugin
+	var held []*addon.Copy
+	for _, p := range info.Plugins {
+		c, err := h.opt.Addons.Hold(p.Copy)
+		if err != nil {
+			h.log.Warn("A session goes on without a plugin", "session", info.ID.String(), "plugin", p.Name, "err", err)
+			continue
+		}
+		held = append(held, c)
+		b := extend.Copied(p.URI, c)
+		b.Off = p.Off
+		list = append(list, b)
+	}
+	h.adopted.mu.Lock()
+	if h.adopted.copies == nil {
+		h.adopted.copies = map[id.ID][]*addon.Copy{}
+	}
+	h.adopted.copies[info.ID] = held
+	h.adopted.mu.Unlock()
+	h.extended.Bring(info.ID, ownPlugins, list)
+}
+
+// ownPlugins is who brings the plugins that a session has of its own.
+const ownPlugins = "session"
+
+// disown lets the plugins of a session that is gone go.
+func (h *Host) disown(session id.ID) {
+	h.adopted.mu.Lock()
+	held := h.adopted.copies[session]
+	delete(h.adopted.copies, session)
+	h.adopted.mu.Unlock()
+	for _, c := range held {
+		c.Release()
+	}
 }
