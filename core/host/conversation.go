@@ -35,7 +35,7 @@ var errStuck = errors.New("the agent takes no commands")
 // arrive in the session's inbox. It begins when the chat's conversation before
 // it has ended: two processes of one conversation would write over each other.
 // An agent that takes plugins gets those that the session has then.
-func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation, door ToolDoor, plugins bool) *conversation {
+func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *conversation, door ToolDoor, backend string) *conversation {
 	c := &conversation{session: s, chat: chat, out: make(chan func(context.Context, agent.Conversation), maxCommands),
 		done: make(chan struct{}), door: door}
 	c.ctx, c.cancel = context.WithCancel(s.host.ctx)
@@ -46,7 +46,7 @@ func (s *Session) converse(b agent.Backend, o agent.Open, chat id.ID, before *co
 		}
 		defer c.cancel()
 		before.ended(c.ctx)
-		for _, held := range c.givePlugins(&o, plugins) {
+		for _, held := range c.givePlugins(&o, backend) {
 			defer held.Release()
 		}
 		open, cancel := context.WithTimeout(c.ctx, OpenWithin)

@@ -27,14 +27,19 @@ func (s *Session) otherPlugins(r *run) bool {
 }
 
 // givePlugins has an agent that is to be opened load the session's plugins. Those
-// that are on their way it waits for, within a bound. The copies are held for as
-// long as the agent may read them.
-func (c *conversation) givePlugins(o *agent.Open, takes bool) (held []*addon.Copy) {
+// that are on their way it waits for, within a bound, and for what the agent says
+// that it can. The copies are held for as long as the agent may read them.
+func (c *conversation) givePlugins(o *agent.Open, backend string) (held []*addon.Copy) {
 	h, given := c.session.host, []string{}
-	if takes && h.opt.Addons != nil {
+	if h.opt.Addons != nil && len(h.extended.Plugins(c.session.id)) > 0 {
 		ctx, cancel := context.WithTimeout(c.ctx, PluginsWithin)
+		if !h.can(backend).Plugins {
+			_ = h.AgentsReady(ctx) // the gateway may have started just now
+		}
 		h.extended.PluginsSettled(ctx, c.session.id)
 		cancel()
+	}
+	if h.opt.Addons != nil && h.can(backend).Plugins {
 		given = h.extended.Copies(c.session.id, c.session.State().Info.Dirs[0])
 		for _, name := range given {
 			one, err := h.opt.Addons.Hold(name)

@@ -134,7 +134,7 @@ func (s *Session) prompt(r *run) {
 			open.Instructions = s.host.opt.Own.Instructions()
 		}
 		door := s.openDoor(r, &open)
-		r.conv = s.converse(backend, open, r.chat, r.before, door, s.host.can(s.work.Info.Backend).Plugins)
+		r.conv = s.converse(backend, open, r.chat, r.before, door, s.work.Info.Backend)
 		r.before = nil
 	}
 	if r.conv.door != nil {
