@@ -164,7 +164,16 @@ func TestTruncatedTurnsAreForgotten(t *testing.T) {
 	p.refused(chat, object{"type": "chat/truncated", "turnId": "t1"}, "running")
 	p.echo(p.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": "t5", "duration": 1}))
 	p.says(chat, "t6", "say after")
-	p.refused(chat, object{"type": "chat/truncated", "turnId": "t5"}, "cannot go back")
+	if e := p.echo(p.dispatch(chat, object{"type": "chat/truncated", "turnId": "t5"})); e["rejectionReason"] != nil {
+		t.Fatalf("a turn that was cancelled: refused: %v", e)
+	}
+	p.says(chat, "t7", "say more")
+	if got := heard("say more"); fmt.Sprint(got) != "[say one say other ask Which? | red say more]" {
+		t.Errorf("the agent heard %q", got)
+	}
+	p.says(chat, "t8", "crash")
+	p.says(chat, "t9", "say after")
+	p.refused(chat, object{"type": "chat/truncated", "turnId": "t8"}, "cannot go back")
 	p.agree(g, chat, sess)
 }
 

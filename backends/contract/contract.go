@@ -111,6 +111,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"an MCP server is switched", c.Servers != nil, s.servers},
 		{"a fork leaves the conversation as it is", c.Forks && c.Text != "", s.fork},
 		{"a fork begins at an earlier turn", c.ForksAt && c.Text != "", s.forkAt},
+		{"a fork begins at a turn that was cancelled", c.ForksAt && c.Text != "" && c.Long != "", s.forkCancelled},
 		{"past conversations are listed, the newest first", c.Past != nil, s.listed},
 		{"a past conversation is read page by page", c.Past != nil, s.history},
 		{"an agent that is not there is a problem with a remedy", c.Missing != nil, s.missing},

@@ -50,6 +50,33 @@ func (s suite) fork(t *testing.T) {
 	}
 }
 
+// forkCancelled goes back to a turn that was stopped in the middle.
+func (s suite) forkCancelled(t *testing.T) {
+	b := s.backend(t)
+	k := begin(t, b, agent.Open{})
+	id := ""
+	k.prompt("t1", s.c.Text)
+	for _, f := range k.until(agent.TurnEnd) {
+		if f.Kind == agent.ConversationID {
+			id = f.Text
+		}
+	}
+	k.prompt("t2", s.c.Long)
+	k.until(agent.TextDelta)
+	if err := k.Interrupt(k.ctx); err != nil {
+		t.Fatal(err)
+	}
+	end := k.ended(k.until(agent.TurnEnd), "t2", event.TurnCancelled)
+	if end.Point == "" {
+		t.Fatal("the cancelled turn ended nowhere")
+	}
+	k.prompt("t3", s.c.Text)
+	k.ended(k.until(agent.TurnEnd), "t3", event.TurnComplete)
+	fork := begin(t, b, agent.Open{Resume: id, Fork: true, ForkAt: end.Point, Dirs: []string{k.dir}})
+	fork.prompt("t4", s.c.Text)
+	fork.ended(fork.until(agent.TurnEnd), "t4", event.TurnComplete)
+}
+
 // forkAt goes back to a turn, and to one of what came of that.
 func (s suite) forkAt(t *testing.T) {
 	b := s.backend(t)

@@ -30,6 +30,7 @@ func init() {
 		func() Body { return new(TurnStarted) },
 		func() Body { return new(TurnResumed) },
 		func() Body { return new(TurnEnded) },
+		func() Body { return new(TurnPointed) },
 		func() Body { return new(MessageQueued) },
 		func() Body { return new(MessageUpdated) },
 		func() Body { return new(MessageRemoved) },

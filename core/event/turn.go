@@ -111,6 +111,13 @@ type TurnEnded struct {
 	Resumable bool `json:"resumable,omitempty"`
 }
 
+// TurnPointed says where the agent's conversation stands at the end of a turn of
+// Event.Chat that the gateway had ended before the agent did.
+type TurnPointed struct {
+	Turn  id.ID `json:"turn"`
+	Point Point `json:"point"`
+}
+
 // MessageQueued puts a message into the queue of Event.Chat. A steering
 // message waits for the agent to take it into the running turn.
 type MessageQueued struct {
@@ -215,6 +222,7 @@ type ContextReported struct {
 func (*TurnStarted) Kind() Kind     { return "turn.started" }
 func (*TurnResumed) Kind() Kind     { return "turn.resumed" }
 func (*TurnEnded) Kind() Kind       { return "turn.ended" }
+func (*TurnPointed) Kind() Kind     { return "turn.pointed" }
 func (*MessageQueued) Kind() Kind   { return "message.queued" }
 func (*MessageUpdated) Kind() Kind  { return "message.updated" }
 func (*MessageRemoved) Kind() Kind  { return "message.removed" }

@@ -260,9 +260,10 @@ func TestATurnWithoutARewindPointRefusesTheCut(t *testing.T) {
 	if _, err := s.Interrupt(f.ctx(), host.Interrupt{By: tester}); err != nil {
 		t.Fatal(err)
 	}
+	crashed := f.turn(s, "crash")
 	f.turn(s, "say after")
-	if _, err := s.Truncate(f.ctx(), main, p.Turn, tester); !errors.Is(err, host.ErrUnsupported) {
-		t.Errorf("after a cancelled turn: %v", err)
+	if _, err := s.Truncate(f.ctx(), main, crashed.ID, tester); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("after a turn in which the agent died: %v", err)
 	}
 	if _, err := s.Truncate(f.ctx(), main, s.ID(), tester); !errors.Is(err, host.ErrNotFound) {
 		t.Errorf("after no turn: %v", err)
@@ -314,5 +315,51 @@ func TestTheDefaultChatPassesItsRoleOn(t *testing.T) {
 	s = f.again(s)
 	if st := s.State(); st.Default != next || st.Chat(main) != nil || st.DefaultChat().Count != 1 {
 		t.Errorf("the default chat is %s of %d", st.Default, len(st.Chats))
+	}
+}
+
+// A turn that a person stopped is over before its agent says where it ended.
+func TestAPersonGoesBackToATurnThatWasCancelled(t *testing.T) {
+	t.Parallel()
+	keep := t.TempDir()
+	f := newFixture(t, keeping(keep))
+	s := f.session()
+	chat := s.State().Default
+	f.turn(s, "say one")
+	p := f.prompt(s, "say two\nask Go on?")
+	f.opened(s, event.Question)
+	if _, err := s.Interrupt(f.ctx(), host.Interrupt{By: tester}); err != nil {
+		t.Fatal(err)
+	}
+	queued := f.prompt(s, "say three") // begins before the agent has stopped
+	f.until(s, "the place", func(e *event.Event) bool {
+		b, ok := e.Body.(*event.TurnPointed)
+		return ok && b.Turn == p.Turn
+	})
+	f.wait(s, queued.Turn)
+	f.turn(s, "say four")
+	shown := s.State().Chat(chat)
+	if stopped := shown.Turn(p.Turn); stopped.Status != event.TurnCancelled || stopped.Point == nil {
+		t.Fatalf("%+v", stopped)
+	}
+	s = f.again(s, keeping(keep))
+	same(t, "the turns after a restart", s.State().Chat(chat).Turns, shown.Turns)
+
+	fork, err := s.Fork(f.ctx(), host.Fork{UpTo: p.Turn, By: tester})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.turn(fork, "say five")
+	want := []string{"say one", "say two\nask Go on?", "say five"}
+	if got := f.prompts(keep, fork.State().DefaultChat()); !slices.Equal(got, want) {
+		t.Errorf("the fork's agent remembers %q", got)
+	}
+	if changed, err := s.Truncate(f.ctx(), chat, p.Turn, tester); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	f.turn(s, "say six")
+	want[2] = "say six"
+	if got := f.prompts(keep, s.State().Chat(chat)); !slices.Equal(got, want) {
+		t.Errorf("the agent remembers %q", got)
 	}
 }

@@ -217,6 +217,7 @@ func (s *Session) turnEnd(r *run, f *agentFrame) {
 			s.late++
 			return
 		}
+		s.pointed(r, f.Point)
 		s.drained(r)
 		return
 	}
@@ -225,9 +226,7 @@ func (s *Session) turnEnd(r *run, f *agentFrame) {
 		return
 	}
 	r.closeText()
-	if c := s.work.Chat(r.chat); f.Point != "" && len(f.Point) <= MaxName && c != nil && c.Conversation != "" {
-		r.point = &event.Point{Conversation: c.Conversation, At: f.Point}
-	}
+	r.point = s.point(r, f.Point)
 	status := f.Status
 	switch status {
 	case event.TurnComplete, event.TurnCancelled, event.TurnFailed:
@@ -238,6 +237,28 @@ func (s *Session) turnEnd(r *run, f *agentFrame) {
 		f.Error = &event.Error{Code: event.CodeAgentFailed, Message: "the agent failed without saying why"}
 	}
 	s.end(r, status, f.Error, event.Actor{Front: "agent"})
+}
+
+// point is the agent's name of a place in the chat's conversation; nil for none.
+func (s *Session) point(r *run, at string) *event.Point {
+	c := s.work.Chat(r.chat)
+	if at == "" || len(at) > MaxName || c == nil || c.Conversation == "" {
+		return nil
+	}
+	return &event.Point{Conversation: c.Conversation, At: at}
+}
+
+// pointed notes where the agent ended a turn that the gateway had ended before.
+func (s *Session) pointed(r *run, at string) {
+	point := s.point(r, at)
+	if point == nil {
+		return
+	}
+	if t := s.work.Chat(r.chat).Turn(r.drained); t == nil || t.Status == event.TurnRunning {
+		return // it was resumed meanwhile
+	}
+	s.emit(r.chat, id.Nil, &event.TurnPointed{Turn: r.drained, Point: *point})
+	s.keepTurn(r.chat, s.work.Chat(r.chat).Turn(r.drained))
 }
 
 // childStart makes a subagent's chat and opens its turn.

@@ -314,16 +314,22 @@ func (s *Session) finish(r *run, status event.TurnStatus, failure *event.Error, 
 	r.reset()
 	c = s.work.Chat(r.chat)
 	if t := lastTurn(c); t != nil && t.Number == number {
-		if b, err := encodeTurn(t); err == nil {
-			s.w.put = append(s.w.put, store.KV{Key: turnKey(s.id, r.chat, number), Value: b})
-		} else {
-			s.log.Error("A finished turn cannot be encoded", "err", err)
-		}
+		s.keepTurn(r.chat, t)
 	}
 	if len(s.running()) == 0 {
 		s.w.put = slices.DeleteFunc(s.w.put, func(kv store.KV) bool { return kv.Key == runningKey(s.id) })
 		s.w.del = append(s.w.del, runningKey(s.id), reservedKey(s.id))
 	}
+}
+
+// keepTurn stores the record of a finished turn.
+func (s *Session) keepTurn(chat id.ID, t *state.Turn) {
+	b, err := encodeTurn(t)
+	if err != nil {
+		s.log.Error("A finished turn cannot be encoded", "err", err)
+		return
+	}
+	s.w.put = append(s.w.put, store.KV{Key: turnKey(s.id, chat, t.Number), Value: b})
 }
 
 // next starts the first message that waits: a steering one that its turn had

@@ -156,7 +156,7 @@ func touches(b event.Body) bool {
 		return b.Unread == nil && b.Owner == nil
 	case *event.ChatUpdated:
 		return b.Unread == nil && b.Conversation == nil && b.ForkOf == nil
-	case *event.ChatsReordered, *event.ChatTruncated, *event.TurnResumed:
+	case *event.ChatsReordered, *event.ChatTruncated, *event.TurnResumed, *event.TurnPointed:
 		return false
 	}
 	return true
@@ -323,6 +323,8 @@ func (s *State) applyChat(c *Chat, e *event.Event) {
 		s.startTurn(c, e, b)
 	case *event.TurnResumed:
 		s.resumeTurn(c, e, b)
+	case *event.TurnPointed:
+		c.point(b)
 	default:
 		if t := s.active(c, e.Turn); t != nil {
 			s.applyTurn(c, t, e)

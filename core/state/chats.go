@@ -59,6 +59,18 @@ func (c *Chat) truncate(b *event.ChatTruncated) {
 	c.Plan, c.Context = nil, event.ContextReported{}
 }
 
+// point notes where a finished turn ends in the agent's conversation.
+func (c *Chat) point(b *event.TurnPointed) {
+	for i, t := range c.Turns {
+		if t.ID == b.Turn {
+			own := *t
+			own.Point = &b.Point
+			c.Turns = slices.Clone(c.Turns)
+			c.Turns[i] = &own
+		}
+	}
+}
+
 // Refill gives a chat that has no turns in memory its newest ones, oldest
 // first, as they are stored: the turns that a chat was given with its first
 // event, or that are left of it, are not in the events that follow.

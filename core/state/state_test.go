@@ -50,6 +50,10 @@ func (w *world) step(kind int) {
 				EndedAt: time.UnixMilli(int64(1000 * w.s.Seq)).UTC(), Notice: &event.Notice{Text: text, Ended: &event.Ended{}}}})
 			return
 		}
+		if n := len(c.Turns); n > 0 && kind == 9 {
+			w.add(c.ID, id.Nil, &event.TurnPointed{Turn: c.Turns[n-1].ID, Point: event.Point{Conversation: "c", At: text}})
+			return
+		}
 		switch kind {
 		case 0:
 			w.add(id.Nil, id.Nil, &event.SessionUpdated{Title: &text, Aliases: map[string]string{"f": text}})
