@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 
 	"github.com/polyhost/polyhost/transports/jsonrpc"
@@ -39,20 +40,25 @@ func (c *conn) askOwner(ctx context.Context, r *jsonrpc.Request, at resource) (j
 	if err := r.Decode(&params); err != nil {
 		return nil, err
 	}
+	return c.front.ask(ctx, c.log, r.Method, at, params)
+}
+
+// ask asks the client that has a resource.
+func (f *Front) ask(ctx context.Context, log *slog.Logger, method string, at resource, params map[string]json.RawMessage) (json.RawMessage, error) {
 	params["channel"] = json.RawMessage(`"` + rootURI + `"`) // a request to this host may leave it out
-	owner := c.front.line(at.owner)
+	owner := f.line(at.owner)
 	if owner == nil {
 		return nil, nothingAt(at.uri)
 	}
 	ctx, cancel := context.WithTimeout(ctx, ownerWithin)
 	defer cancel()
-	answer, err := owner.peer.Call(ctx, r.Method, params)
+	answer, err := owner.peer.Call(ctx, method, params)
 	var refused *jsonrpc.Error
 	switch {
 	case err == nil:
 		return answer, nil
 	case errors.As(err, &refused):
-		c.log.Info("A client refused a request for its resource", "method", r.Method, "uri", clip(at.uri), "client", at.owner.id, "code", refused.Code)
+		log.Info("A client refused a request for its resource", "method", method, "uri", clip(at.uri), "client", at.owner.id, "code", refused.Code)
 		return nil, refused
 	case errors.Is(err, jsonrpc.ErrTooManyCalls):
 		err = jsonrpc.Errorf(jsonrpc.CodeServerBusy, "the client that has %.200s is asked too much at once", at.uri)
@@ -61,7 +67,7 @@ func (c *conn) askOwner(ctx context.Context, r *jsonrpc.Request, at resource) (j
 	default:
 		err = jsonrpc.Errorf(codeNotFound, "the client that has %.200s left", at.uri)
 	}
-	c.log.Warn("A client did not answer a request for its resource", "method", r.Method, "uri", clip(at.uri), "client", at.owner.id, "err", err)
+	log.Warn("A client did not answer a request for its resource", "method", method, "uri", clip(at.uri), "client", at.owner.id, "err", err)
 	return nil, err
 }
 

@@ -35,7 +35,7 @@ func (f *Front) serverTools() []serverTool {
 func (f *Front) lendTools(set *hosttools.Set) {
 	set.Lend(hosttools.Lent{
 		Session:  sessionURI,
-		Comments: comments{f.annotations},
+		Comments: comments{f.annotations}, Resources: agentResources{f},
 		Tree: func(dir string) (hosttools.Tree, bool) {
 			known := f.facts.of(dir)
 			if known == nil || known.git == nil {

@@ -192,3 +192,42 @@ func TestAnAgentTakesPartInTheComments(t *testing.T) {
 	p.agree(g, uri)
 	p.agree(g, "demo:/noted")
 }
+
+func TestAnAgentReadsWhatAClientOfItsSessionHas(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p := g.connect("editor")
+	g.connect("stranger") // who is not asked
+	chat := p.session(g, "demo:/s1")
+	p.echo(p.dispatch("demo:/s1", object{"type": "session/activeClientSet", "activeClient": object{"clientId": "editor", "tools": []any{}}}))
+	from := p.mark()
+	p.dispatch(chat, started("t1", `call ahp_resource {"operation":"read","uri":"virtual://editor/x.go"}`))
+	params, from := p.answer(from, "resourceRead", object{"result": object{"data": "unsaved", "encoding": "utf-8"}})
+	if params["uri"] != "virtual://editor/x.go" {
+		t.Errorf("asked for %v", params)
+	}
+	p.idle(chat, "t1")
+	p.dispatch(chat, started("t2", `call ahp_resource {"operation":"list","uri":"virtual://editor/"}`))
+	_, from = p.answer(from, "resourceList", object{"result": object{"entries": []any{object{"name": "x.go", "type": "file"}}}})
+	p.idle(chat, "t2")
+	p.dispatch(chat, started("t3", `call ahp_resource {"operation":"stat","uri":"virtual://editor/x.go"}`))
+	p.answer(from, "resourceResolve", object{"error": object{"code": -32009, "message": "not yours", "data": object{}}})
+	p.idle(chat, "t3")
+	for i, uri := range []string{"virtual://stranger/x", "file:///etc/passwd", "virtual://nobody/x", "ahp-root://", "x"} {
+		turn := fmt.Sprint("u", i)
+		p.dispatch(chat, started(turn, `call ahp_resource {"operation":"read","uri":"`+uri+`"}`))
+		p.idle(chat, turn)
+	}
+	p.dispatch(chat, started("t4", `call rename_chat {"title":"New name"}`))
+	p.idle(chat, "t4")
+	p.until("demo:/s1", "the name", func(s object) bool { return s["title"] == "New name" })
+	var got []string
+	for _, v := range p.state(chat)["turns"].([]any) {
+		got = append(got, show(v.(object)["responseParts"].([]any)[0]))
+	}
+	for i, want := range []string{`unsaved`, `x.go`, `the client refused: not yours`, `takes no part`, `your own tools`, `there is no`, `there is no`, `no absolute URI`, `New name`} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("call %d: %s", i, got[i])
+		}
+	}
+}

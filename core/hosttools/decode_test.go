@@ -46,7 +46,7 @@ func FuzzArguments(f *testing.F) {
 func TestEveryToolIsWhole(t *testing.T) {
 	t.Parallel()
 	set := New(slog.New(slog.DiscardHandler))
-	set.Lend(Lent{Comments: struct{ Comments }{}})
+	set.Lend(Lent{Comments: struct{ Comments }{}, Resources: struct{ Resources }{}})
 	list := set.List()
 	for _, tool := range list {
 		var schema struct {

@@ -612,3 +612,18 @@ func TestOnlyWhatClientsCanOpenIsRecorded(t *testing.T) {
 		t.Errorf("%d recorded", n)
 	}
 }
+
+func TestAnAgentNamesTheChatsOfItsSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, other := w.session(event.ModeAuto), w.session(event.ModeAuto)
+	w.gives(s, "rename_chat", object{"title": " First "})
+	out := w.gives(s, "create_session", object{"relationship": "currentSession", "prompt": "say x", "title": "Beside"})
+	w.gives(s, "rename_chat", object{"title": "Second", "chat": out["openLink"]})
+	if st := s.State(); st.Info.Title != "First" || st.Chats[1].Title != "Second" {
+		t.Errorf("%q and %q", st.Info.Title, st.Chats[1].Title)
+	}
+	w.fails(s, "rename_chat", object{"title": "x", "chat": spelled(other)}, "another session's")
+	w.fails(s, "rename_chat", object{"title": " "}, "title is empty")
+	w.fails(s, "rename_chat", object{"title": strings.Repeat("x", 201)}, "more than 200")
+}

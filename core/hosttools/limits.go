@@ -33,6 +33,8 @@ const (
 	maxHash      = 128
 	// maxComment is the longest remark, in bytes.
 	maxComment = 16 << 10
+	// maxEntries is how many names of a folder are told.
+	maxEntries = 500
 	// maxSpawned is how many sessions an agent, and the agents of those, may have
 	// made that are still there; each may run a program.
 	maxSpawned = 16

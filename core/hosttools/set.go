@@ -69,6 +69,9 @@ var runners = map[string]runner{
 	"replyToComment":  replyToComment,
 	"deleteComments":  deleteComments,
 	"resolveComments": resolveComments,
+
+	"rename_chat":  renameChat,
+	"ahp_resource": clientResource,
 }
 
 // Tree is what is known of a working directory.
@@ -88,6 +91,8 @@ type Lent struct {
 	// Comments are those of sessions; nil if there are none, and then no tools for
 	// them either.
 	Comments Comments
+	// Resources are those of clients; nil as well.
+	Resources Resources
 }
 
 // tool is one that needs something lent, or "".
@@ -97,7 +102,15 @@ type tool struct {
 }
 
 // has reports whether what a tool needs is there.
-func (l *Lent) has(needs string) bool { return needs != "comments" || l.Comments != nil }
+func (l *Lent) has(needs string) bool {
+	switch needs {
+	case "comments":
+		return l.Comments != nil
+	case "resources":
+		return l.Resources != nil
+	}
+	return true
+}
 
 // Set is all tools.
 type Set struct {
