@@ -74,7 +74,7 @@ func (s *changesets) gitVerbs(sum *host.Summary, st *git.Status) []changesetOper
 	status, both := allowed(sum, len(st.Files)), []string{targetAll, targetResource}
 	return []changesetOperation{
 		{ID: verbCommit, Label: "Commit", Scopes: both, Icon: "git-commit", Status: status,
-			Confirmation: fmt.Sprintf("Commit as '%s'? The whole changeset takes %s.", subject(sum), takes)},
+			Confirmation: fmt.Sprintf("%s The whole changeset takes %s.", s.front.asWhom(sum), takes)},
 		{ID: verbStage, Label: "Stage", Scopes: both, Icon: "add", Group: "index", Status: status},
 		{ID: verbUnstage, Label: "Unstage", Scopes: both, Icon: "remove", Group: "index", Status: status},
 		{ID: verbDiscard, Label: "Discard", Scopes: both, Icon: "discard", Status: status,
@@ -169,10 +169,6 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	case path != "" && c.front.files.Fenced(path):
 		return nil, denied("%.200s is closed to clients", path)
 	}
-	message := p.Meta.Commit.Message
-	if message == "" {
-		message = subject(&sum)
-	}
 	s.running(at.uri, verb.ID, stateRunning, nil)
 	c.log.Info("A client runs an operation of a changeset", "session", at.session.String(), "client", c.who().id, "operation", verb.ID, "path", clip(path))
 	var answer invoked
@@ -183,11 +179,11 @@ func (c *conn) invoke(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	case verbCheckout:
 		err = s.checkout(ctx, &at, &sum, p.Meta.Treeish, p.Meta.First)
 	case verbPrepare:
-		answer, err = s.preparePull(ctx, &at, &sum, p.Meta.PullRequest, token)
+		answer, err = c.preparePull(ctx, &at, &sum, p.Meta.PullRequest, token)
 	case verbCreate:
-		answer, err = s.createPull(ctx, &at, &sum, p.Meta.PullRequest, token)
+		answer, err = c.createPull(ctx, &at, &sum, p.Meta.PullRequest, token)
 	default:
-		err = s.doGit(ctx, &at, verb.ID, path, message)
+		answer.Message, err = c.doGit(ctx, &at, &sum, verb.ID, path, p.Meta.Commit.Message)
 	}
 	s.running(at.uri, verb.ID, stateIdle, err)
 	s.wrote("")
@@ -237,27 +233,42 @@ func (s *changesets) running(uri, verb, status string, err error) {
 	}
 }
 
-// doGit does a verb of git to a path, or to the whole directory for "".
-func (s *changesets) doGit(ctx context.Context, at *scoped, verb, path, message string) error {
-	tree, err := s.front.repos.git.Open(ctx, at.dir)
+// doGit does a verb of git to a path, or to the whole directory for "". A commit
+// has the message, or else the words that are found for it, of which the note tells.
+func (c *conn) doGit(ctx context.Context, at *scoped, sum *host.Summary, verb, path, message string) (note string, err error) {
+	tree, err := c.front.repos.git.Open(ctx, at.dir)
 	if err != nil {
-		return err
+		return "", err
 	}
 	rel := tree.Prefix
 	if path != "" {
 		if rel, err = tree.Relative(path); err != nil {
-			return err
+			return "", err
 		}
 	}
 	switch verb {
 	case verbCommit:
-		return tree.Commit(ctx, rel, message)
+		if message == "" {
+			what := namedChange{tree: tree}
+			if path != "" {
+				what.path = rel
+			}
+			if what.status, err = tree.Status(ctx, false); err != nil {
+				return "", err
+			}
+			w, err := c.wordsFor(ctx, at, sum, what)
+			if err != nil {
+				return "", err
+			}
+			message, note = w.message(), w.note
+		}
+		return note, tree.Commit(ctx, rel, message)
 	case verbStage:
-		return tree.Stage(ctx, rel)
+		return "", tree.Stage(ctx, rel)
 	case verbUnstage:
-		return tree.Unstage(ctx, rel)
+		return "", tree.Unstage(ctx, rel)
 	default:
-		return tree.Discard(ctx, rel)
+		return "", tree.Discard(ctx, rel)
 	}
 }
 

@@ -58,6 +58,19 @@ const (
 	// annotationsPage is how many sessions' are read at once at the start.
 	maxAnnotations  = 1 << 20
 	annotationsPage = 64
+	// wordsWithin is how long a model or an agent may take to find the words of a
+	// change until a client sets changeWordsTimeoutMs, and mostWords the most that may
+	// be set.
+	wordsWithin = 2 * time.Minute
+	mostWords   = time.Hour
+	// maxWordsTitle is the longest title that is found, in characters. maxWordsFiles
+	// is how many changed files are named to whoever finds it, maxWordsDiff how much
+	// of the difference is shown, and maxSaid how much of what the session said, the
+	// newest, in bytes.
+	maxWordsTitle = 72
+	maxWordsFiles = 200
+	maxWordsDiff  = 96 << 10
+	maxSaid       = 32 << 10
 	// maxRefusal is the longest reason of a refused push of settings, in bytes.
 	maxRefusal = 512
 

@@ -3,6 +3,7 @@ package ahp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -133,9 +134,7 @@ func branchName(sum *host.Summary) string {
 	return branchPrefix + slug + "-" + sid[len(sid)-8:]
 }
 
-// title and body are the words of a pull request that nobody gave any for.
-func (p *pull) title(sum *host.Summary) string { return subject(sum) }
-
+// body describes a pull request that nobody describes otherwise.
 func (p *pull) body() string {
 	var b strings.Builder
 	for i := len(p.subjects) - 1; i >= 0; i-- {
@@ -153,19 +152,23 @@ func (p *pull) still(expected *pullContext) error {
 }
 
 // preparePull answers what the form of a pull request begins with.
-func (s *changesets) preparePull(ctx context.Context, at *scoped, sum *host.Summary, form *pullForm, token string) (invoked, error) {
-	p, err := s.pullOf(ctx, at, sum, token)
+func (c *conn) preparePull(ctx context.Context, at *scoped, sum *host.Summary, form *pullForm, token string) (invoked, error) {
+	p, err := c.front.changesets.pullOf(ctx, at, sum, token)
 	if err != nil {
 		return invoked{}, err
 	}
 	if form != nil && form.ValidateOnly {
 		return invoked{}, p.still(form.Expected)
 	}
-	d := pullDetails{Title: p.title(sum), Description: p.body(), Branch: p.context.Branch, Base: p.context.Base, Repository: p.context.Repository,
+	w, err := c.wordsFor(ctx, at, sum, namedChange{tree: p.tree, status: p.status, pull: p})
+	if err != nil && !errors.Is(err, errForced) { // else the form is left to the person
+		return invoked{}, err
+	}
+	d := pullDetails{Title: w.title, Description: w.body, Branch: p.context.Branch, Base: p.context.Base, Repository: p.context.Repository,
 		MergeMethods: []string{}, PullRequestFor: p.context}
 	f := &followUp{}
 	f.Content.URI, f.Content.ContentType = "data:application/json,"+percentEncode(string(encode(d))), "application/json"
-	return invoked{FollowUp: f}, nil
+	return invoked{Message: w.note, FollowUp: f}, nil
 }
 
 // percentEncode leaves only what means itself in every part of a URI.
@@ -183,7 +186,7 @@ func percentEncode(s string) string {
 
 // createPull commits what is uncommitted, pushes the branch and opens its pull
 // request; one that is open already is the answer.
-func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summary, form *pullForm, token string) (invoked, error) {
+func (c *conn) createPull(ctx context.Context, at *scoped, sum *host.Summary, form *pullForm, token string) (invoked, error) {
 	if form == nil {
 		form = &pullForm{}
 	}
@@ -194,7 +197,7 @@ func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summa
 	case len(title) > forge.MaxTitle || len(body) > forge.MaxBody:
 		return invoked{}, invalid("_meta: a title has at most %d bytes, a description %d", forge.MaxTitle, forge.MaxBody)
 	}
-	p, err := s.pullOf(ctx, at, sum, token)
+	p, err := c.front.changesets.pullOf(ctx, at, sum, token)
 	if err == nil {
 		err = p.still(form.Expected)
 	}
@@ -205,11 +208,11 @@ func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summa
 		return invoked{}, err
 	}
 	if p.fresh { // nothing is done here that the forge would not take
-		if _, err := s.front.forge.DefaultBranch(ctx, token, p.repo); err != nil {
+		if _, err := c.front.forge.DefaultBranch(ctx, token, p.repo); err != nil {
 			return invoked{}, err
 		}
 	} else {
-		there, err := s.front.forge.Newest(ctx, token, p.repo, p.context.Branch)
+		there, err := c.front.forge.Newest(ctx, token, p.repo, p.context.Branch)
 		if err != nil {
 			return invoked{}, err
 		}
@@ -220,8 +223,16 @@ func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summa
 	if len(p.status.Files) == 0 && p.subjects != nil && len(p.subjects) == 0 {
 		return invoked{}, fmt.Errorf("%w: %s has all that is here", git.ErrNothing, p.context.Base)
 	}
+	note := ""
 	if title == "" {
-		title = p.title(sum)
+		w, err := c.wordsFor(ctx, at, sum, namedChange{tree: p.tree, status: p.status, pull: p})
+		if err != nil {
+			return invoked{}, err
+		}
+		title, note = w.title, w.note
+		if body == "" {
+			body = w.body
+		}
 	}
 	if body == "" {
 		body = p.body()
@@ -242,12 +253,16 @@ func (s *changesets) createPull(ctx context.Context, at *scoped, sum *host.Summa
 	if err := p.tree.Push(ctx, p.remote, p.context.Branch); err != nil {
 		return invoked{}, err
 	}
-	made, err := s.front.forge.Open(ctx, token, p.repo, forge.Proposal{Title: title, Body: body, Head: p.context.Branch, Base: p.context.Base, Draft: form.Draft})
+	made, err := c.front.forge.Open(ctx, token, p.repo, forge.Proposal{Title: title, Body: body, Head: p.context.Branch, Base: p.context.Base, Draft: form.Draft})
 	if err != nil {
 		return invoked{}, err
 	}
-	s.front.log.Info("A pull request was opened", "session", at.session.String(), "url", made.URL)
-	return opened("Opened a pull request", made), nil
+	c.log.Info("A pull request was opened", "session", at.session.String(), "url", made.URL)
+	answer := opened("Opened a pull request", made)
+	if note != "" {
+		answer.Message += ". " + note
+	}
+	return answer, nil
 }
 
 func opened(what string, p *forge.PullRequest) invoked {

@@ -19,8 +19,9 @@ import (
 
 // The host's settings, on the root channel. Those that editors push are kept
 // and shown to all clients; what they ask for is the editors' own business. Two
-// belong to the connection that pushed them. Two bound what the host keeps, and
-// one says whether agents are offered the host's own tools.
+// belong to the connection that pushed them. Two bound what the host keeps, one
+// says whether agents are offered the host's own tools, and two where the words of
+// commits and pull requests come from.
 
 //go:embed editor_settings.json
 var editorSettings []byte
@@ -30,7 +31,10 @@ const (
 	keyTrust  = "workspaceTrust"
 	keyQueue  = "clientQueueBytes"
 	keyReplay = "replayBytes"
-	keyTools  = "hostTools"
+
+	keyWords     = "changeWords"
+	keyWordsTime = "changeWordsTimeoutMs"
+	keyTools     = "hostTools"
 
 	settingsKey = "root-config"
 )
@@ -78,6 +82,15 @@ func declareSettings() rootSchema {
 		Description: "How many bytes of actions are kept for clients that come back"}
 	s.Properties[keyTools] = rootProperty{Type: "boolean", Title: "The host's tools", Default: encode(true),
 		Description: "Whether agents are offered the host's own tools, such as those that look at other sessions"}
+	s.Properties[keyWords] = rootProperty{Type: "object", Title: "Words of changes", Required: []string{"mode"},
+		Description: "Where the words of commits and pull requests come from that nobody gives any for",
+		Default:     encode(wording{Mode: wordsTitle}),
+		Properties: map[string]rootProperty{
+			"mode":     {Type: "string", Title: "From", Enum: []string{wordsTitle, wordsForced, wordsModel, wordsAgent}},
+			"provider": {Type: "string", Title: "Provider", Description: "Whose model is asked, in the mode model"},
+			"model":    {Type: "string", Title: "Model", Description: "The model that is asked, in the mode model"}}}
+	s.Properties[keyWordsTime] = rootProperty{Type: "number", Title: "Time for words", Default: encode(wordsWithin.Milliseconds()),
+		Description: "How long a model or an agent may take to find them, in milliseconds; 0 is no limit"}
 	return s
 }
 
@@ -106,6 +119,12 @@ func (s *rootSchema) check(key string, raw json.RawMessage) error {
 	case keyQueue, keyReplay:
 		if n, ok := bytesOf(raw); !ok || n < leastBytes || n > mostBytes {
 			return fmt.Errorf("want %d to %d", leastBytes, mostBytes)
+		}
+	case keyWords:
+		return checkWording(raw)
+	case keyWordsTime:
+		if n, ok := bytesOf(raw); !ok || n < 0 || int64(n) > mostWords.Milliseconds() {
+			return fmt.Errorf("want 0 to %d", mostWords.Milliseconds())
 		}
 	}
 	return nil
@@ -225,6 +244,9 @@ func (a *action) configureRoot(ctx context.Context) error {
 	for _, key := range slices.Sorted(maps.Keys(p.Config)) {
 		raw := p.Config[key]
 		err := declared.check(key, raw)
+		if err == nil && key == keyWords {
+			err = a.conn.front.checkServed(raw)
+		}
 		switch {
 		case err != nil:
 			bad[key] = raw
@@ -282,7 +304,11 @@ func (a *action) pushSettings(ctx context.Context, shared, own values, replace b
 			return err
 		}
 		f.applySettings(now)
+		reword := !sameValue(now[keyWords], f.settings.values[keyWords])
 		f.settings.values = now
+		if reword {
+			f.changesets.again(func(*changeset) bool { return true }) // what a commit is confirmed by
+		}
 	}
 	a.conn.mu.Lock()
 	mine := values{}

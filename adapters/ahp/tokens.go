@@ -192,9 +192,16 @@ func (c *conn) token() string {
 // lendTo gives a session what the client lent for its agent: an agent that is
 // started from now on has it, in place of what another client lent before.
 func (c *conn) lendTo(s *host.Session) {
-	info, ok := c.front.agentNamed(s.State().Info.Backend)
+	if tokens := c.lentFor(s.State().Info.Backend); tokens != nil {
+		s.Lend(tokens)
+	}
+}
+
+// lentFor is what the client lent that an agent takes; nil for no agent.
+func (c *conn) lentFor(agent string) map[string]string {
+	info, ok := c.front.agentNamed(agent)
 	if !ok {
-		return
+		return nil
 	}
 	tokens := map[string]string{}
 	c.mu.Lock()
@@ -204,7 +211,7 @@ func (c *conn) lendTo(s *host.Session) {
 		}
 	}
 	c.mu.Unlock()
-	s.Lend(tokens)
+	return tokens
 }
 
 // dirs are the first directories of the sessions that the connection watches.

@@ -46,6 +46,9 @@ func (c *conversation) begin() error {
 		s.Env = append(s.Env, "ANTHROPIC_API_KEY="+key)
 	}
 	s.Args = append(s.Args, streamArgs...)
+	if c.open.Bare {
+		s.Args = append(s.Args, "--tools", "", "--strict-mcp-config", "--no-session-persistence")
+	}
 	for _, dir := range c.open.Dirs[1:] {
 		s.Args = append(s.Args, "--add-dir", dir)
 	}

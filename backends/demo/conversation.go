@@ -31,6 +31,7 @@ type conversation struct {
 	servers []agent.MCPServer
 	plugins []string
 	extras  extras
+	bare    bool // it has no tools
 	out     *outbox.Outbox
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
@@ -47,7 +48,7 @@ type conversation struct {
 func newConversation(b *Backend, o agent.Open) (*conversation, error) {
 	c := &conversation{
 		backend: b, dirs: o.Dirs, key: strings.ToLower(rand.Text()[:10]),
-		out: outbox.New(), settings: o.Settings, tools: o.Tools, servers: o.MCP, plugins: o.Plugins, last: make(chan struct{}),
+		out: outbox.New(), settings: o.Settings, tools: o.Tools, servers: o.MCP, plugins: o.Plugins, bare: o.Bare, last: make(chan struct{}),
 	}
 	close(c.last)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ func (s *script) put(frames ...agent.Frame) error {
 	return s.t.c.out.Put(s.t.ctx, frames...)
 }
 
+// toolWords are the directives that need a tool, or somebody who answers.
+var toolWords = []string{"run", "write", "read", "call", "ask", "spawn", "server", "use", "background", "command", "skill"}
+
 // do does one line. An error ends the turn.
 func (s *script) do(line string) error {
 	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -42,7 +46,7 @@ func (s *script) do(line string) error {
 		return ErrCrashed
 	case word == "plugins" && rest == "":
 		return s.plugins()
-	case rest == "":
+	case rest == "", s.t.c.bare && slices.Contains(toolWords, word):
 		return s.say(agent.TextDelta, line)
 	}
 	switch word {

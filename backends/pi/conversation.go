@@ -106,6 +106,9 @@ func (c *conversation) run(ctx context.Context) error {
 	if c.o.Instructions != "" {
 		args = append(args, "--append-system-prompt", c.o.Instructions)
 	}
+	if c.o.Bare {
+		args = append(args, "--no-tools", "--no-session")
+	}
 	p, err := c.b.start(c.o.Dirs[0], args...)
 	if err != nil {
 		return err

@@ -292,6 +292,9 @@ type Open struct {
 	// Plugins are folders that the agent is to load as plugins for this
 	// conversation; the last part of a path is the plugin's name.
 	Plugins []string `json:"plugins,omitempty"`
+	// Bare: nothing but an answer is wanted. The agent has no tools, as far as it can
+	// be run without, and need not keep the conversation.
+	Bare bool `json:"bare,omitempty"`
 	// Tokens were lent by a client for resources of Info, by their ids, in place
 	// of the agent's own. They are secrets: not logged and not kept.
 	Tokens map[string]string `json:"tokens,omitempty"`

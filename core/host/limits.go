@@ -58,6 +58,8 @@ const (
 
 	// MaxPrompt is the most text of one message, in bytes.
 	MaxPrompt = 4 << 20
+	// MaxAnswer is how much of the answer to a question is taken, in bytes.
+	MaxAnswer = 64 << 10
 	// MaxAttachment is the most bytes of one attachment.
 	MaxAttachment = 20 << 20
 	// MaxAttachments is the most attachments of one message.
