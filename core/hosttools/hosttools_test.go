@@ -464,6 +464,28 @@ func TestAgentsDoNotSetEachOtherToWorkForEver(t *testing.T) {
 	}
 }
 
+func TestOneMessageDoesNotSetAgentsToWorkForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, other := w.session(event.ModeAuto), w.session(event.ModeAuto)
+	one := "call send_message " + encode(t, object{"session": spelled(other), "message": "say x"})
+	turn := w.prompt(s, strings.TrimSpace(strings.Repeat(one+"\n", 101)))
+	ended, err := s.WaitTurn(w.ctx, s.State().Default, turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ended.Parts[len(ended.Parts)-1]
+	for _, p := range ended.Parts {
+		if p.Tool != nil {
+			last = p
+		}
+	}
+	if said := last.Tool.Error + last.Tool.Output.String(); last.Tool.Status != event.CallFailed || !strings.Contains(said, "because of one message") {
+		t.Errorf("%s %q", last.Tool.Status, said)
+	}
+	w.gives(s, "send_message", object{"session": spelled(other), "message": "say x"}) // a person went on
+}
+
 func TestFencesHoldForAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -41,7 +41,9 @@ const (
 	// maxChats is how many chats a session may have for an agent to add one.
 	maxChats = 16
 	// maxHops is how many times in a row agents may set each other to work
-	// without a person; maxHopped is how many turns it is known of.
+	// without a person, maxBegun how many times in all because of one message;
+	// maxHopped is how many turns it is known of.
 	maxHops   = 6
+	maxBegun  = 100
 	maxHopped = 4096
 )

@@ -121,16 +121,23 @@ type Set struct {
 	making    sync.Mutex // held over counting what agents made and making more
 	recording sync.Mutex // held over changing the artifacts of a session
 
-	mu   sync.Mutex
-	hops map[id.ID]int // of turns that agents began, how many agents before
-	ring []id.ID       // of hops, the oldest first
+	mu    sync.Mutex
+	hops  map[id.ID]hop // of turns that agents began
+	ring  []id.ID       // of hops, the oldest first
+	begun map[id.ID]int // how many of hops began from a turn
+}
+
+// hop is how agents came to begin a turn.
+type hop struct {
+	row  int   // how many agents in a row
+	from id.ID // the turn before them all
 }
 
 var _ host.OwnTools = (*Set)(nil)
 
 // New makes the set.
 func New(log *slog.Logger) *Set {
-	s := &Set{log: log, hops: map[id.ID]int{}}
+	s := &Set{log: log, hops: map[id.ID]hop{}, begun: map[id.ID]int{}}
 	s.Lend(Lent{
 		Session: func(info *event.SessionInfo) string { return info.ID.AHP(info.Backend) },
 		Tree:    func(string) (Tree, bool) { return Tree{}, false },
@@ -190,21 +197,46 @@ func (s *Set) Run(ctx context.Context, h *host.Host, from host.Caller, name stri
 	return string(b), nil
 }
 
-// hop counts one more agent in the row that led to a turn; false is one too many.
-func (s *Set) hop(from id.ID) (int, bool) {
+// next is the hop of a turn that the agent of another may begin now.
+func (s *Set) next(from id.ID) (hop, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.hops[from] + 1
-	return n, n <= maxHops
+	return s.nextLocked(from)
 }
 
-func (s *Set) hopped(turn id.ID, n int) {
+func (s *Set) nextLocked(from id.ID) (hop, error) {
+	h, ok := s.hops[from]
+	if !ok {
+		h.from = from
+	}
+	h.row++
+	switch {
+	case h.row > maxHops:
+		return h, tooManyHops
+	case s.begun[h.from] >= maxBegun:
+		return h, tooManyBegun
+	}
+	return h, nil
+}
+
+// begin counts a turn that the agent of another begins.
+func (s *Set) begin(from, turn id.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	h, err := s.nextLocked(from)
+	if err != nil {
+		return err
+	}
 	if len(s.ring) == maxHopped {
+		old := s.hops[s.ring[0]]
 		delete(s.hops, s.ring[0])
 		s.ring = s.ring[1:]
+		if s.begun[old.from]--; s.begun[old.from] == 0 {
+			delete(s.begun, old.from)
+		}
 	}
-	s.hops[turn] = n
+	s.hops[turn] = h
+	s.begun[h.from]++
 	s.ring = append(s.ring, turn)
+	return nil
 }

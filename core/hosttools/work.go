@@ -139,8 +139,8 @@ func createSession(c *call, raw json.RawMessage) (any, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	if _, ok := c.set.hop(c.from.Turn); !ok {
-		return nil, tooManyHops
+	if _, err := c.set.next(c.from.Turn); err != nil {
+		return nil, err
 	}
 	s, err := c.host.Session(c.ctx, c.from.Session)
 	if err != nil {
@@ -152,7 +152,10 @@ func createSession(c *call, raw json.RawMessage) (any, error) {
 	return c.newSession(s, &in)
 }
 
-var tooManyHops = sayf("agents have set each other to work %d times in a row: a person has to go on", maxHops)
+var (
+	tooManyHops  = sayf("agents have set each other to work %d times in a row: a person has to go on", maxHops)
+	tooManyBegun = sayf("agents have set each other to work %d times because of one message: a person has to go on", maxBegun)
+)
 
 func (c *call) newChat(s *host.Session, in *createInput) (any, error) {
 	st := s.State()
@@ -279,12 +282,10 @@ func (c *call) workspace(text string) (string, error) {
 
 // prompt sends a message for the agent.
 func (c *call) prompt(s *host.Session, p host.Prompt) (host.Prompted, error) {
-	n, ok := c.set.hop(c.from.Turn)
-	if !ok {
-		return host.Prompted{}, tooManyHops
-	}
 	p.Turn = id.New()
-	c.set.hopped(p.Turn, n) // before it can call anything
+	if err := c.set.begin(c.from.Turn, p.Turn); err != nil { // before it can call anything
+		return host.Prompted{}, err
+	}
 	return s.Prompt(c.ctx, p)
 }
 
