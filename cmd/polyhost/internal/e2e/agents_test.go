@@ -27,6 +27,7 @@ type cli struct {
 	search, found   string
 	noFork, noUsage bool // what the program lacks
 	forkAt          bool // it goes back to a turn
+	plugins         bool // it takes those of clients
 	// compact makes it shorten the conversation, if a prompt can do that.
 	compact string
 	// failures are the codes of those that the program tells as something else
@@ -42,7 +43,7 @@ var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
 		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
-		forkAt: true, compact: "/compact",
+		forkAt: true, plugins: true, compact: "/compact",
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,11 @@ import (
 
 // editor is a connection of the front ahp, in the chat of a session.
 type editor struct {
-	t    *testing.T
-	ws   *websocket.Conn
-	next int
-	chat string
+	t       *testing.T
+	ws      *websocket.Conn
+	next    int
+	session string
+	chat    string
 }
 
 // frame is any message of the front.
@@ -30,6 +32,9 @@ type frame struct {
 			Type   string          `json:"type"`
 			TurnID string          `json:"turnId"`
 			Error  json.RawMessage `json:"error"`
+			Plugin struct {
+				Load struct{ Kind, Message string } `json:"load"`
+			} `json:"customization"`
 		} `json:"action"`
 		Rejection string `json:"rejectionReason"`
 	} `json:"params"`
@@ -42,8 +47,8 @@ func (r *rig) edit(t *testing.T, name string) *editor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &editor{t: t, ws: ws}
 	session := r.cli.backend + ":/" + name
+	e := &editor{t: t, ws: ws, session: session}
 	t.Cleanup(func() { _ = ws.Close() })
 	e.call("initialize", object{"channel": "ahp-root://", "protocolVersions": []string{"1.0.0"}, "clientId": name})
 	e.call("createSession", object{"channel": session, "provider": r.cli.backend, "workingDirectories": []string{"file://" + r.place.Work}})
@@ -137,5 +142,49 @@ func forgot(t *testing.T, r *rig) {
 	// Each is asked after the first turn, or after that and the fourth.
 	if after1, back1, after4, back4 := sent("say 21 words"), sent("say 22 words"), sent("say 23 words"), sent("say 24 words"); back1 != after1 || after4 <= after1 || back4 != after4 {
 		t.Errorf("after the first turn the model was sent %d messages, and once the later ones were taken back %d; after the fourth %d and %d", after1, back1, after4, back4)
+	}
+}
+
+// brings says what the editor has for the session: a plugin in a folder, or
+// nothing.
+func (e *editor) brings(client, dir string) {
+	e.t.Helper()
+	list := []object{}
+	if dir != "" {
+		list = append(list, object{"type": "plugin", "id": "p", "uri": "file://" + dir, "name": "tools", "nonce": "1"})
+	}
+	e.next++
+	e.send(object{"method": "dispatchAction", "params": object{"channel": e.session, "clientSeq": e.next, "action": object{
+		"type": "session/activeClientSet", "activeClient": object{"clientId": client, "tools": []object{}, "customizations": list}}}})
+	if dir == "" {
+		return
+	}
+	e.until("the plugin", func(f *frame) bool {
+		load := f.Params.Action.Plugin.Load
+		if load.Kind == "error" {
+			e.t.Fatalf("the plugin: %s", load.Message)
+		}
+		return load.Kind == "loaded"
+	})
+}
+
+// plugged asks for a plugin's command, which is a prompt of the plugin's, in a
+// session that went on before it came and goes on when it is gone.
+func plugged(t *testing.T, r *rig) {
+	dir := filepath.Join(t.TempDir(), "tools")
+	write(t, filepath.Join(dir, "commands", "wave.md"), "say 31 words\n")
+	const client = "plugged"
+	e := r.edit(t, client)
+	e.says("t1", "say 30 words")
+	e.brings(client, dir)
+	e.says("t2", "/tools:wave")
+	e.brings(client, "")
+	e.says("t3", "say 32 words")
+	before, plugin, after := r.asks(t, "say 30 words"), r.asks(t, "say 31 words"), r.asks(t, "say 32 words")
+	if len(before) == 0 || len(plugin) == 0 || len(after) == 0 {
+		t.Fatalf("the model was asked %d, %d and %d times", len(before), len(plugin), len(after))
+	}
+	if a, b, c := before[0].Messages, plugin[0].Messages, after[0].Messages; a >= b || b >= c {
+		t.Errorf("the model was sent %d, %d and %d messages: not one conversation", a, b, c)
 	}
 }

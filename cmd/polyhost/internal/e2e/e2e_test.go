@@ -95,6 +95,7 @@ func TestAgents(t *testing.T) {
 				{"tokens are counted", true, counted},
 				{"two chats run at once", true, together},
 				{"a client's tool is called and answered", true, served},
+				{"a client's plugin is taken, and taken away", c.plugins, plugged},
 			} {
 				if s.able {
 					t.Run(s.name, func(t *testing.T) {
