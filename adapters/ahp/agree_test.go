@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,10 +21,12 @@ import (
 func TestReducedStateIsTheSnapshot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
+	plugins := t.TempDir()
+	writeFile(t, filepath.Join(plugins, "p", "commands", "hello.md"), "Hello")
 	var told []map[string]any
 	rapid.Check(t, func(rt *rapid.T) {
 		n := len(told) + 1
-		h := &history{rt: rt, g: g, n: n, uri: fmt.Sprintf("demo:/history-%d", n)}
+		h := &history{rt: rt, g: g, n: n, uri: fmt.Sprintf("demo:/history-%d", n), plugins: plugins}
 		told = append(told, nil)
 		h.peers = []*peer{g.connect(fmt.Sprintf("a%d", n)), g.connect(fmt.Sprintf("b%d", n))}
 		defer h.peers[0].ws.Close()
@@ -90,6 +93,8 @@ type history struct {
 	peers []*peer
 	turns int
 	queue int
+	// plugins is where clients' plugins are; some are not.
+	plugins string
 }
 
 // watch subscribes a client to every chat of the session and returns the names
@@ -302,6 +307,9 @@ func (h *history) act(p *peer, chat, what string, active object, need []any) flo
 		action := object{"type": rapid.SampledFrom([]string{"session/mcpServerStartRequested", "session/mcpServerStopRequested",
 			"session/customizationToggled"}).Draw(h.rt, "type"), "id": rapid.SampledFrom(servers(p.state(h.uri))).Draw(h.rt, "server")}
 		if action["type"] == "session/customizationToggled" {
+			if rapid.Bool().Draw(h.rt, "of the plugin") {
+				action["id"] = "p" // it may be there
+			}
 			action["enablement"] = []any{object{"kind": "session", "enabled": rapid.Bool().Draw(h.rt, "on")}}
 		}
 		return p.dispatch(h.uri, action)
@@ -319,7 +327,13 @@ func (h *history) act(p *peer, chat, what string, active object, need []any) flo
 		if rapid.Bool().Draw(h.rt, "some") {
 			tools = append(tools, object{"name": "pick", "description": "picks"})
 		}
-		return p.dispatch(h.uri, object{"type": "session/activeClientSet", "activeClient": object{"clientId": p.id, "tools": tools}})
+		plugins := []any{}
+		for _, id := range []string{"p", "none"} {
+			if rapid.Bool().Draw(h.rt, "plugin") {
+				plugins = append(plugins, plugin(id, fileURI(h.plugins)+"/"+id, rapid.SampledFrom([]string{"", "1"}).Draw(h.rt, "nonce")))
+			}
+		}
+		return p.dispatch(h.uri, object{"type": "session/activeClientSet", "activeClient": object{"clientId": p.id, "tools": tools, "customizations": plugins}})
 	}
 	return h.answer(p, need[0].(object))
 }
