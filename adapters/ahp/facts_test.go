@@ -124,6 +124,9 @@ func TestASessionSaysWhichModelItIsOn(t *testing.T) {
 	p.agree(g, uri, chat)
 	p.wait(0, "the row", func(object) bool { return len(p.rows) > 0 })
 	for _, row := range g.connect("later").call("listSessions", object{"channel": rootURI})["items"].([]any) {
+		if got := row.(object)["project"]; show(got) != show(object{"uri": fileURI(g.dir), "displayName": filepath.Base(g.dir)}) {
+			t.Errorf("the project: %s", show(got))
+		}
 		if row.(object)["_meta"] != nil {
 			t.Errorf("the row has nothing to say there: %s", show(row))
 		}

@@ -218,6 +218,9 @@ func rowChanges(old, now *sessionRow, spelt sessionRow) map[string]any {
 	if !slices.Equal(old.WorkingDirectories, now.WorkingDirectories) {
 		changes["workingDirectories"] = now.WorkingDirectories
 	}
+	if now.Project != nil && !reflect.DeepEqual(old.Project, now.Project) {
+		changes["project"] = now.Project
+	}
 	if !reflect.DeepEqual(old.Chats, now.Chats) {
 		changes["chats"] = spelt.Chats
 	}

@@ -400,10 +400,17 @@ type sessionRow struct {
 	Origin             *sessionOrigin `json:"origin,omitempty"`
 	CreatedAt          string         `json:"createdAt"`
 	ModifiedAt         string         `json:"modifiedAt"`
+	Project            *projectInfo   `json:"project,omitempty"`
 	WorkingDirectories []string       `json:"workingDirectories,omitempty"`
 	Chats              []chatRow      `json:"chats,omitempty"`
 	DefaultChat        string         `json:"defaultChat,omitempty"`
 	Meta               *sessionMeta   `json:"_meta,omitempty"`
+}
+
+// projectInfo is the folder that a session works in first.
+type projectInfo struct {
+	URI         string `json:"uri"`
+	DisplayName string `json:"displayName"`
 }
 
 type chatRow struct {

@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"context"
+	"path/filepath"
 	"strconv"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -187,6 +188,9 @@ func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
 		Origin: sessionOriginOf(info), CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
 		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.rowMeta(info)}
+	if len(info.Dirs) > 0 {
+		r.Project = &projectInfo{fileURI(info.Dirs[0]), filepath.Base(info.Dirs[0])}
+	}
 	for i := range sum.Chats {
 		c := &sum.Chats[i]
 		if c.Info.ID == sum.Default {
