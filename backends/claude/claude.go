@@ -127,7 +127,7 @@ const pluginsSince = "2.1.0"
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true, StartServers: true, Plugins: true, ResumeTurn: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true, StartServers: true, ServerTokens: true, Plugins: true, ResumeTurn: true,
 	}
 }
 

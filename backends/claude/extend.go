@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/polyhost/polyhost/backends/internal/mcpjson"
@@ -24,8 +25,10 @@ type extras struct {
 	slash     []string
 	said      []byte // the offer that was said
 	servers   []agent.ServerStatus
-	stale     bool // the servers must be asked for
-	asks      int  // how often a server that starts was asked for
+	configs   map[string]json.RawMessage // of servers, with what is secret in them
+	lent      map[string]serverConfig    // those of the process that a token was brought for
+	stale     bool                       // the servers must be asked for
+	asks      int                        // how often a server that starts was asked for
 }
 
 // offered takes the answer to the first request.
@@ -108,23 +111,27 @@ func serverState(status string) agent.ServerState {
 func (m *mapper) status(raw json.RawMessage) {
 	var answer struct {
 		Servers []struct {
-			Name   string `json:"name"`
-			Status string `json:"status"`
-			Error  string `json:"error"`
-			Config struct {
-				URL string `json:"url"`
-			} `json:"config"`
+			Name   string          `json:"name"`
+			Status string          `json:"status"`
+			Error  string          `json:"error"`
+			Config json.RawMessage `json:"config"`
 		} `json:"mcpServers"`
 	}
 	if json.Unmarshal(raw, &answer) != nil {
 		return
 	}
 	now := []agent.ServerStatus{}
+	m.extras.configs = map[string]json.RawMessage{}
 	for _, s := range answer.Servers[:min(len(answer.Servers), maxOffered)] {
 		if s.Name == gatewayServer {
 			continue
 		}
-		st := agent.ServerStatus{Name: s.Name, State: serverState(s.Status), URL: mcpjson.Bare(s.Config.URL)}
+		m.extras.configs[s.Name] = s.Config
+		st := agent.ServerStatus{Name: s.Name, State: serverState(s.Status), URL: mcpjson.Bare(configOf(s.Config).URL)}
+		_, lent := m.extras.lent[s.Name]
+		if lent && st.State == agent.ServerFailed && strings.Contains(s.Error, tokenRejected) {
+			st.State = agent.ServerSignIn
+		}
 		if st.State == agent.ServerFailed {
 			st.Error = clip(s.Error)
 		}
@@ -133,6 +140,40 @@ func (m *mapper) status(raw json.RawMessage) {
 	if !slices.Equal(now, m.extras.servers) {
 		m.saidServers(now)
 	}
+}
+
+// tokenRejected is in what the CLI says of a server that took the token for none.
+const tokenRejected = "HTTP 401"
+
+// serverConfig is what is said of a server that is reached over HTTP.
+type serverConfig struct {
+	Type    string            `json:"type"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+func configOf(raw json.RawMessage) (s serverConfig) {
+	if json.Unmarshal(raw, &s) != nil {
+		return serverConfig{}
+	}
+	return s
+}
+
+// withToken is the configuration of a server that is reached over HTTP, with a
+// token to sign in with; false for any other.
+func (m *mapper) withToken(name, token string) (serverConfig, bool) {
+	s := configOf(m.extras.configs[name])
+	if s.URL == "" || s.Type != "http" && s.Type != "sse" {
+		return s, false
+	}
+	headers := map[string]string{"Authorization": "Bearer " + token}
+	for k, v := range s.Headers {
+		if !strings.EqualFold(k, "Authorization") {
+			headers[k] = v
+		}
+	}
+	s.Headers = headers
+	return s, true
 }
 
 func (m *mapper) saidServers(now []agent.ServerStatus) {
@@ -186,6 +227,18 @@ func (c *conversation) SwitchServer(ctx context.Context, s agent.ServerSwitch) e
 		if state := c.m.extras.servers[i].State; s.On && state != agent.ServerOff {
 			// It lets nobody in that is not signed in: connecting anew asks for that.
 			request = map[string]any{"subtype": "mcp_reconnect", "serverName": s.Name}
+		}
+		if s.Token != "" {
+			with, ok := c.m.withToken(s.Name, s.Token)
+			if !ok {
+				return errors.New("the CLI does not say where its MCP server " + clip(s.Name) + " is")
+			}
+			// The CLI lets go of those that it is not told of again.
+			if c.m.extras.lent == nil {
+				c.m.extras.lent = map[string]serverConfig{}
+			}
+			c.m.extras.lent[s.Name] = with
+			request = map[string]any{"subtype": "mcp_set_servers", "servers": c.m.extras.lent}
 		}
 		if s.On {
 			now := slices.Clone(c.m.extras.servers)

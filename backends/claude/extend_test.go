@@ -53,6 +53,33 @@ func TestTheServersOfAConversationAreToldAndSwitched(t *testing.T) {
 	untilServers(t, d, docs, wiki)
 }
 
+func TestATokenSignsInToAServer(t *testing.T) {
+	t.Parallel()
+	d := talk(t, standIn(t, fake.ServersVar+"=docs needs-auth\nwiki needs-auth"), agent.Open{})
+	d.Say("t1", "say x")
+	docs := agent.ServerStatus{Name: "docs", State: agent.ServerSignIn, URL: "https://example.com/docs"}
+	wiki := agent.ServerStatus{Name: "wiki", State: agent.ServerSignIn, URL: "https://example.com/wiki"}
+	untilServers(t, d, docs, wiki)
+	sw := d.Conversation.(agent.ServerSwitcher)
+	sign := func(name, token string) {
+		t.Helper()
+		if err := sw.SwitchServer(d.Ctx, agent.ServerSwitch{Name: name, On: true, Token: token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sign("docs", "wrong")
+	docs.State = agent.ServerStarting
+	untilServers(t, d, docs, wiki)
+	docs.State = agent.ServerSignIn
+	untilServers(t, d, docs, wiki)
+	sign("docs", "good")
+	docs.State = agent.ServerReady
+	untilServers(t, d, docs, wiki)
+	sign("wiki", "good") // the other one stays
+	wiki.State = agent.ServerReady
+	untilServers(t, d, docs, wiki)
+}
+
 func TestSkillsAreToldFromCommands(t *testing.T) {
 	t.Parallel()
 	d := talk(t, standIn(t), agent.Open{})

@@ -296,6 +296,7 @@ func (c *conversation) stopTimer(t **time.Timer) {
 func (c *conversation) ended(p *cli.Proc) {
 	c.proc = nil
 	clear(c.controls)
+	c.m.extras.lent = nil
 	how := p.Exit()
 	if c.m.failure != "" {
 		how, c.m.failure = c.m.failure, ""

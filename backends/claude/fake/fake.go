@@ -80,7 +80,7 @@ func Main() {
 	f.cwd, _ = os.Getwd()
 	for line := range strings.Lines(os.Getenv(ServersVar)) {
 		name, status, _ := strings.Cut(strings.TrimSpace(line), " ")
-		f.servers = append(f.servers, server{name, status})
+		f.servers = append(f.servers, server{name: name, status: status})
 	}
 	arg := func(name string) string {
 		if i := slices.Index(os.Args, name); i >= 0 && i+1 < len(os.Args) {
@@ -176,6 +176,9 @@ func (f *fake) control(id string, q map[string]any) {
 	case "mcp_toggle", "mcp_reconnect":
 		on, toggle := q["enabled"].(bool)
 		f.switchServer(q["serverName"], on || !toggle)
+	case "mcp_set_servers":
+		set, _ := q["servers"].(map[string]any)
+		f.setServers(set)
 	case "interrupt":
 		f.mu.Lock()
 		dropped := f.queue
@@ -196,7 +199,10 @@ func (f *fake) control(id string, q map[string]any) {
 }
 
 // server is one of ServersVar: "NAME STATUS".
-type server struct{ name, status string }
+type server struct {
+	name, status string
+	set          bool
+}
 
 func (f *fake) status(whole bool) []fields {
 	f.mu.Lock()
@@ -206,13 +212,36 @@ func (f *fake) status(whole bool) []fields {
 		row := fields{"name": s.name, "status": s.status}
 		if whole {
 			row["config"] = fields{"type": "http", "url": "https://key@example.com/" + s.name + "?key=1"}
-			if s.status == "failed" {
+			switch s.status {
+			case "failed":
 				row["error"] = "nobody is there"
+			case "rejected":
+				row["status"], row["error"] = "failed", "Server rejected the configured Authorization header (HTTP 401)."
 			}
 		}
 		out = append(out, row)
 	}
 	return out
+}
+
+// setServers has the servers of that name as they are told now; what an earlier
+// call told of, and this one does not, is gone.
+func (f *fake) setServers(set map[string]any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.servers = slices.DeleteFunc(f.servers, func(s server) bool { return s.set && set[s.name] == nil })
+	for i := range f.servers {
+		s := &f.servers[i]
+		told, _ := set[s.name].(map[string]any)
+		if told == nil {
+			continue
+		}
+		s.set, s.status = true, "rejected"
+		headers, _ := told["headers"].(map[string]any)
+		if headers["Authorization"] == "Bearer good" && told["url"] == "https://key@example.com/"+s.name+"?key=1" && told["type"] == "http" {
+			s.status = "connected"
+		}
+	}
 }
 
 func (f *fake) switchServer(name any, on bool) {
