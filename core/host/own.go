@@ -103,10 +103,7 @@ func (s *Session) knowOwn(r *run, c *call) {
 	if t == nil {
 		return
 	}
-	c.tool.Tag, c.tool.MustAsk = t.Tag, t.AlwaysAsk
-	if c.tool.Title == "" || c.tool.Title == t.Name {
-		c.tool.Title = t.Title
-	}
+	c.tool.Tag, c.tool.MustAsk, c.tool.Title = t.Tag, t.AlwaysAsk, t.Title
 }
 
 // runOwn runs a tool that may run, beside the session, and answers the agent.

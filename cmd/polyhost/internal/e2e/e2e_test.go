@@ -96,6 +96,7 @@ func TestAgents(t *testing.T) {
 				{"two chats run at once", true, together},
 				{"a client's tool is called and answered", true, served},
 				{"a client's plugin is taken, and taken away", c.plugins, plugged},
+				{"the gateway's own tools are called, and a person is asked", true, ownTools},
 			} {
 				if s.able {
 					t.Run(s.name, func(t *testing.T) {
@@ -417,4 +418,46 @@ func served(t *testing.T, r *rig) {
 	if len(tools) != 1 || tools[0].Name != "lookup" || tools[0].Server != "polyhost" {
 		t.Errorf("%s: the calls shown are %s", name, encode(tools))
 	}
+}
+
+// ownTools has the model look at its session, and hand work on once a person
+// allows it.
+func ownTools(t *testing.T, r *rig) {
+	k := r.talk(t)
+	k.play("say 4 words")
+	call := func(tool, input string) string {
+		name, find := strings.ReplaceAll(r.cli.found, "lookup", tool), strings.ReplaceAll(r.cli.search, "lookup", tool)
+		for _, request := range r.asks(t, "say 4 words") {
+			for _, offered := range request.Tools {
+				if strings.HasSuffix(offered, tool) {
+					name, find = offered, ""
+				}
+			}
+		}
+		return find + "\ntool: " + name + " " + input
+	}
+	seen := k.play(call("get_current_session", "{}"))
+	if got := text(seen); !strings.Contains(got, r.cli.backend+":/") { // the stub repeats the beginning
+		t.Errorf("the model was told %q", got)
+	}
+	shown := 0
+	for _, p := range bodies[*event.PartStarted](seen) {
+		if c := p.Part.Tool; c != nil && c.Server == "polyhost" {
+			shown++
+			if c.Name != "get_current_session" || c.Title != "Get Current Session" || c.Client != (event.Actor{}) {
+				t.Errorf("the call shown is %s", encode(c))
+			}
+		}
+	}
+	if shown != 1 {
+		t.Errorf("%d calls are shown", shown)
+	}
+	k.prompt(call("create_session", `{"relationship":"currentSession","prompt":"text: handed on","title":"Beside"}`), nil)
+	if i := k.answer("allow"); i.Tool != "create_session" || i.Title != "Create Session" {
+		t.Errorf("asked %s", encode(i))
+	}
+	if seen, end := k.ended(); end.Status != event.TurnComplete || !strings.Contains(text(seen), r.cli.backend+":/") {
+		t.Errorf("ended %s with %q", encode(end), text(seen))
+	}
+	r.heard(t, "handed on")
 }
