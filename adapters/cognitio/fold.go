@@ -250,6 +250,25 @@ func (v view) messages(t *state.Turn) []messageWithParts {
 	return out
 }
 
+// messageIDs name the messages of a turn that is gone, in order.
+func messageIDs(g *event.GoneTurn) []string {
+	t := &state.Turn{ID: g.ID, StartedAt: g.StartedAt, Message: g.Message}
+	out := []string{userMessageID(&t.Message)}
+	var f folder
+	out = append(out, f.begin(t).id)
+	for i := range g.Parts {
+		p := &g.Parts[i]
+		if closed := f.add(p); closed == nil {
+			continue
+		}
+		if p.Kind == event.PartMessage && p.Message != nil {
+			out = append(out, userMessageID(p.Message))
+		}
+		out = append(out, f.cur.id)
+	}
+	return out
+}
+
 func (v view) userWithParts(m *event.Message, synthetic bool) messageWithParts {
 	info := v.user(m)
 	return messageWithParts{Info: info, Parts: v.userParts(m, synthetic), id: info.ID, created: info.Time.Created}

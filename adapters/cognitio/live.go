@@ -79,6 +79,16 @@ func (p *projection) turnStarted(c *liveChat, chat *state.Chat, st *state.State,
 	p.stepStarted(c.turn)
 }
 
+// truncated takes back the messages of turns that are gone, oldest first.
+func (p *projection) truncated(c *liveChat, chat *state.Chat, st *state.State, b *event.ChatTruncated) {
+	for i := range b.Gone {
+		for _, name := range messageIDs(&b.Gone[i]) {
+			p.send("message.removed", removedEvent{c.view.session, name})
+		}
+	}
+	p.updated(st, chat)
+}
+
 // turnResumed begins another answer to the message of a turn that had failed.
 func (p *projection) turnResumed(c *liveChat, chat *state.Chat, st *state.State) {
 	if chat.Active == nil {

@@ -152,6 +152,8 @@ func (p *projection) Project(e *event.Event, st *state.State) {
 		p.send("todo.updated", todosEvent{c.view.session, todosOf(b.Items)})
 	case *event.TurnStarted:
 		p.turnStarted(c, chat, st, b)
+	case *event.ChatTruncated:
+		p.truncated(c, chat, st, b)
 	case *event.TurnResumed:
 		p.turnResumed(c, chat, st)
 	case *event.InteractionOpened:

@@ -1,6 +1,7 @@
 package snowpea
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
@@ -115,8 +116,12 @@ func (f *fold) apply(e *event.Event) {
 		f.updated(b, e.At)
 		return
 	case *event.ChatAdded:
-		f.Chats[b.Info.ID] = &chatFold{ID: b.Info.ID, Origin: b.Info.Origin.Kind, Parent: b.Info.Origin.Chat,
+		c := &chatFold{ID: b.Info.ID, Origin: b.Info.Origin.Kind, Parent: b.Info.Origin.Chat,
 			Name: b.Info.Agent, Title: b.Info.Title}
+		f.Chats[b.Info.ID] = c
+		if b.Turns > 0 {
+			f.note(c, fmt.Sprintf("This conversation began elsewhere. Turns of it that the agent remembers: %d.", b.Turns), e.At)
+		}
 		return
 	case *event.ChatRemoved:
 		delete(f.Chats, e.Chat)
@@ -131,6 +136,8 @@ func (f *fold) apply(e *event.Event) {
 		if b.Title != nil {
 			c.Title = *b.Title
 		}
+	case *event.ChatTruncated:
+		f.note(c, fmt.Sprintf("The last turns of this conversation were taken back, and the agent has forgotten them. Turns that are left: %d.", b.Turns), e.At)
 	case *event.MessageQueued:
 		f.queued(c, b, e.At)
 	case *event.MessageRemoved:

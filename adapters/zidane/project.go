@@ -186,6 +186,9 @@ func (p *projection) inChat(e *event.Event, st *state.State, chat *state.Chat, w
 		p.send(wire, e.Seq, "queue:changed", "items", queueOf(chat.Queue))
 	case *event.PlanUpdated:
 		p.send(wire, e.Seq, "plans:snapshot", "snapshot", plansOf(chat.ID, b.Items))
+	case *event.ChatTruncated:
+		p.send(wire, e.Seq, "transcript:truncated", "turnId", b.Turn.String())
+		p.sessionSignal("session:updated", st, chat)
 	case *event.TurnStarted:
 		p.startRun(st, chat, e.Turn, &b.Message, e.At, e.Seq)
 	case *event.TurnResumed: // the error that it had ended with was told then

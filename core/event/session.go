@@ -244,6 +244,18 @@ type ChatTruncated struct {
 	ForkAt string `json:"fork_at,omitempty"`
 	// TurnAliases are what the fronts call Turn.
 	TurnAliases map[string]string `json:"turn_aliases,omitempty"`
+	// Gone are the turns that were taken away, oldest first; none where they are
+	// too many to list.
+	Gone []GoneTurn `json:"gone,omitempty"`
+}
+
+// GoneTurn is what fronts name the messages of a turn by that was taken away:
+// nothing of what was said.
+type GoneTurn struct {
+	ID        id.ID     `json:"id"`
+	StartedAt time.Time `json:"started_at"`
+	Message   Message   `json:"message"`
+	Parts     []Part    `json:"parts,omitempty"`
 }
 
 // ClientTool is a tool that a client offers to run for the agent.

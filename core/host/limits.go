@@ -143,6 +143,9 @@ const (
 	// maxCommands is how many commands may wait for an agent that does not
 	// take them; one more means that it is stuck.
 	maxCommands = 256
+	// maxGone is how many turns and parts the event of a truncation lists; of
+	// more it says only that they are gone.
+	maxGone = 2000
 	// maxLastPrompt cuts the prompt that lists show, in bytes.
 	maxLastPrompt = 500
 	// pageKeys is how many keys one scan takes: a page of the list of sessions

@@ -46,6 +46,8 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 		return false, err
 	}
 	gone := map[id.ID]bool{}
+	var names []event.GoneTurn
+	parts := 0
 	for upto := c.Count; upto > cut.turns; {
 		page, err := s.Turns(ctx, chat, upto, min(importPage, upto-cut.turns))
 		if err != nil {
@@ -54,10 +56,18 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 		if len(page) == 0 {
 			break
 		}
+		var bare []event.GoneTurn
 		for _, t := range page {
 			gone[t.ID] = true
+			if parts += 1 + len(t.Parts); parts <= maxGone {
+				bare = append(bare, goneTurn(t))
+			}
 		}
+		names = append(bare, names...)
 		upto -= len(page)
+	}
+	if parts > maxGone {
+		names = nil
 	}
 	err = s.do(ctx, false, func(s *Session) error {
 		now := s.work.Chat(chat)
@@ -81,12 +91,32 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 			s.bury(now.Conversation)
 		}
 		s.emit(chat, id.Nil, &event.ChatTruncated{By: by, Turn: last, Turns: cut.turns, ForkOf: cut.of, ForkAt: cut.at,
-			TurnAliases: turnNames(cut.last)})
+			TurnAliases: turnNames(cut.last), Gone: names})
 		s.refill(chat, window)
 		s.eraseTurns(chat, cut.turns, c.Count)
 		return s.keepState()
 	})
 	return err == nil, err
+}
+
+// goneTurn is a turn without what was said in it.
+func goneTurn(t *state.Turn) event.GoneTurn {
+	name := func(m *event.Message) event.Message {
+		return event.Message{ID: m.ID, Turn: m.Turn, Alias: m.Alias, By: m.By}
+	}
+	out := event.GoneTurn{ID: t.ID, StartedAt: t.StartedAt, Message: name(&t.Message), Parts: make([]event.Part, len(t.Parts))}
+	for i, p := range t.Parts {
+		q := event.Part{ID: p.ID, Kind: p.Kind, StartedAt: p.StartedAt, EndedAt: p.EndedAt}
+		if p.Message != nil {
+			m := name(p.Message)
+			q.Message = &m
+		}
+		if p.Notice != nil && p.Notice.Ended != nil {
+			q.Notice = &event.Notice{Ended: &event.Ended{}}
+		}
+		out.Parts[i] = q
+	}
+	return out
 }
 
 // keepState has the session loaded as it is now, with the events that follow:

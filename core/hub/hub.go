@@ -287,6 +287,12 @@ func Weight(e *event.Event) int {
 		return 320 + len(b.Output)
 	case *event.TurnStarted:
 		return 512 + len(b.Message.Text)
+	case *event.ChatTruncated:
+		n := 512
+		for i := range b.Gone {
+			n += 512 + 512*len(b.Gone[i].Parts)
+		}
+		return n
 	case *event.TurnResumed:
 		return 512 + len(b.Message.Text)
 	}

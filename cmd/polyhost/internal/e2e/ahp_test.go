@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/polyhost/polyhost/cmd/modelstub/stub"
 )
 
 // editor is a connection of the front ahp, in the chat of a session.
@@ -187,4 +189,39 @@ func plugged(t *testing.T, r *rig) {
 	if a, b, c := before[0].Messages, plugin[0].Messages, after[0].Messages; a >= b || b >= c {
 		t.Errorf("the model was sent %d, %d and %d messages: not one conversation", a, b, c)
 	}
+}
+
+// wentOn resumes a turn that the model refuses, which it does again, with what
+// was there and one message more.
+func wentOn(t *testing.T, r *rig) {
+	e := r.edit(t, "unlucky")
+	e.says("t1", "text: what went well")
+	e.fails("t2", object{"type": "chat/turnStarted", "turnId": "t2", "startedAt": time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+		"message": object{"text": "fail 400", "origin": object{"kind": "user"}}})
+	before := r.asks(t, "fail 400")
+	e.fails("t2", object{"type": "chat/turnResume", "turnId": "t2"})
+	after := r.asks(t, "fail 400")
+	if len(before) == 0 || len(after) <= len(before) {
+		t.Fatalf("the model was asked %d times, and %d when the turn was resumed", len(before), len(after))
+	}
+	most := func(seen []stub.Seen) (n int) {
+		for _, s := range seen {
+			n = max(n, s.Messages)
+		}
+		return n
+	}
+	if most(after) < most(before) {
+		t.Errorf("the model was sent %d messages, and %d when the turn was resumed", most(before), most(after))
+	}
+	e.says("t3", "text: and on")
+}
+
+// fails does something to the chat that makes a turn fail.
+func (e *editor) fails(turn string, action object) {
+	e.t.Helper()
+	e.next++
+	e.send(object{"method": "dispatchAction", "params": object{"channel": e.chat, "clientSeq": e.next, "action": action}})
+	e.until("the turn's failure", func(f *frame) bool {
+		return f.Params.Channel == e.chat && f.Params.Action.Type == "chat/error" && f.Params.Action.TurnID == turn
+	})
 }

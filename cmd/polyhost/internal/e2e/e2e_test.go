@@ -89,6 +89,7 @@ func TestAgents(t *testing.T) {
 				{"a fork leaves the conversation as it is", !c.noFork, forked},
 				{"a fork at an earlier turn knows what was before", c.forkAt, wentBack},
 				{"turns that are taken back are forgotten", c.forkAt, forgot},
+				{"a turn that failed goes on with what it knows", true, wentOn},
 				{"a model's errors are told once, as what they are", true, failed},
 				{"reasoning comes apart from the answer", true, reasoned},
 				{"a picture reaches the model", true, pictured},
