@@ -34,6 +34,9 @@ type Artifact struct {
 // others a URI.
 var artifactTypes = []string{"pullRequest", "issue", "commit", "website", "file", "resource"}
 
+// runs are the schemes of URIs that do something in a client that opens them.
+var runs = map[string]bool{"javascript": true, "vbscript": true, "data": true, "command": true}
+
 // Artifacts are those of a session, the oldest first.
 func Artifacts(info *event.SessionInfo) []Artifact {
 	var out []Artifact
@@ -112,6 +115,9 @@ func (in *artifactInput) artifact() (Artifact, error) {
 		u, err := url.Parse(in.URI)
 		if err != nil || len(u.Scheme) < 2 { // a drive is no scheme
 			return a, sayf("uri: a %s has an absolute URI with its scheme, such as file:///folder/file", in.Type)
+		}
+		if runs[u.Scheme] {
+			return a, sayf("uri: what is recorded is shown, and %s: does something", u.Scheme)
 		}
 		if strings.HasPrefix(in.URI, linkScheme) {
 			return a, sayf("uri: sessions and chats are listed by themselves: they are not recorded")

@@ -612,6 +612,9 @@ func TestOnlyWhatClientsCanOpenIsRecorded(t *testing.T) {
 	add(object{"type": "file", "label": "x", "isArtifact": true, "uri": "/etc/passwd"}, "absolute URI")
 	add(object{"type": "file", "label": "x", "isArtifact": true, "uri": `C:\x`}, "absolute URI")
 	add(object{"type": "resource", "label": "x", "isArtifact": true, "uri": "agent-host-session://demo/x"}, "not recorded")
+	for _, uri := range []string{"javascript:alert(1)", "JavaScript:alert(1)", "command:workbench.action.quit", "data:text/html,x"} {
+		add(object{"type": "resource", "label": "x", "isArtifact": true, "uri": uri}, "does something")
+	}
 	add(object{"type": "commit", "label": "x", "isArtifact": true, "link": "https://a.b/c"}, "commitHash is missing")
 	add(object{"type": "song", "label": "x", "isArtifact": true}, "type is none of")
 	add(object{"type": "website", "label": " ", "isArtifact": true, "link": "https://a.b"}, "label is empty")
