@@ -35,7 +35,7 @@ func (s *automations) copyPlugins(ctx context.Context, c *conn, list []announced
 		if err != nil {
 			return copies, err
 		}
-		copied, err := s.front.plugins.store.Copy(ctx, p.Name, src)
+		copied, err := s.front.plugins.inTurn(ctx, c.who(), p, src)
 		if err != nil {
 			c.log.Info("A plugin of an automation could not be copied", "plugin", clip(p.URI), "err", err)
 			return copies, refusal("the plugin " + clip(p.ID) + " could not be copied: " + s.front.copyTrouble(err))

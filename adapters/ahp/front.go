@@ -88,6 +88,8 @@ type client struct {
 	// nobody has used yet.
 	member  map[id.ID]bool
 	private map[id.ID]bool
+	// copying has a place for each of its plugins that is copied now.
+	copying chan struct{}
 }
 
 func (c *client) actor() event.Actor { return *c.as.Load() }
@@ -306,7 +308,7 @@ func (f *Front) remember(c *conn, clientID, name string, create bool) (*client, 
 		if len(f.clients) >= maxClients {
 			f.forgetOldest()
 		}
-		cl = &client{id: clientID, member: map[id.ID]bool{}, private: map[id.ID]bool{}}
+		cl = &client{id: clientID, member: map[id.ID]bool{}, private: map[id.ID]bool{}, copying: make(chan struct{}, copiesOfOne)}
 		f.clients[clientID] = cl
 	}
 	if name != "" || !known {

@@ -170,6 +170,9 @@ const (
 	// maxPluginCopies is how many copies of plugins may be used, or wait to be
 	// made, at once.
 	maxPluginCopies = 256
+	// copiesOfOne is how many plugins of one client are copied at a time: fewer
+	// than core/addon makes at once, as a client may take its time to answer.
+	copiesOfOne = 2
 	// maxActiveClient bounds what a client says of itself in a session.
 	maxActiveClient = 1 << 20
 

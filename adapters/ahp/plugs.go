@@ -131,7 +131,7 @@ func (s *plugins) take(l *live, cl *client, p announcedPlugin) *plug {
 		ctx, cancel := context.WithCancel(s.front.ctx)
 		c = &pluginCopy{key: key, cancel: cancel, users: map[*live]int{}}
 		s.copies[key] = c
-		s.front.wg.Go(func() { s.copy(ctx, c, p, src) })
+		s.front.wg.Go(func() { s.copy(ctx, cl, c, p, src) })
 	}
 	c.users[l]++
 	out.copy = c
@@ -167,9 +167,9 @@ func (s *plugins) drop(l *live, p *plug) {
 }
 
 // copy copies a plugin and tells the sessions that wait for it.
-func (s *plugins) copy(ctx context.Context, c *pluginCopy, p announcedPlugin, src addon.Source) {
+func (s *plugins) copy(ctx context.Context, cl *client, c *pluginCopy, p announcedPlugin, src addon.Source) {
 	defer c.cancel()
-	copied, err := s.store.Copy(ctx, p.Name, src)
+	copied, err := s.inTurn(ctx, cl, p, src)
 	s.mu.Lock()
 	c.done = true
 	unused := len(c.users) == 0
@@ -196,6 +196,17 @@ func (s *plugins) copy(ctx context.Context, c *pluginCopy, p announcedPlugin, sr
 		l.bring()
 		l.customize()
 		l.mu.Unlock()
+	}
+}
+
+// inTurn copies a plugin when its client has a place free.
+func (s *plugins) inTurn(ctx context.Context, cl *client, p announcedPlugin, src addon.Source) (*addon.Copy, error) {
+	select {
+	case cl.copying <- struct{}{}:
+		defer func() { <-cl.copying }()
+		return s.store.Copy(ctx, p.Name, src)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -353,6 +354,34 @@ func TestAClientThatGoesInTheMiddleEndsTheCopy(t *testing.T) {
 	a.readsAll(from, toolsURI, tools)
 	load(uri, "t", "loaded", a, b)
 	b.agree(g, uri)
+}
+
+func TestAClientThatDoesNotAnswerKeepsNobodysPluginsWaiting(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	a, b := g.connect("a"), g.connect("b")
+	const uri = "demo:/silent"
+	a.session(g, uri)
+	b.subscribe(uri)
+	var silent []object
+	for i := range 8 {
+		silent = append(silent, plugin(fmt.Sprint("s", i), fmt.Sprintf("virtual:/silent/%d", i), "1"))
+	}
+	from := a.mark()
+	a.echo(a.dispatch(uri, announces(brings(a, silent...))))
+	asked := func(f object) bool { return f["method"] == "resourceList" && f["id"] != nil }
+	for range copiesOfOne {
+		_, from = a.wait(from, "a request for a plugin", asked)
+	}
+	mine := b.mark()
+	b.echo(b.dispatch(uri, announces(brings(b, plugin("t", toolsURI, "1")))))
+	b.readsAll(mine, toolsURI, tools)
+	load(uri, "t", "loaded", a, b)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.ContainsFunc(a.frames[from:], asked) {
+		t.Error("more plugins of the one that does not answer were copied at once")
+	}
 }
 
 // Two windows of one editor bring the same plugin; others may call theirs alike.
