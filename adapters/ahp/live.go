@@ -107,9 +107,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 		calls: map[id.ID]*callView{}, asks: map[id.ID]*askView{}, chats: map[id.ID]*chatView{},
 		open: map[string]*stream{}, expect: map[string][]expected{}, leaving: map[id.ID]string{}, steeringName: map[id.ID]string{}}
 	l.repository = inRepository(l.st.Info.Dirs)
-	if a, ok := f.agentNamed(l.st.Info.Backend); ok {
-		l.resumes = a.Info.Capabilities.Resume
-	}
+	l.resumes = l.agentResumes()
 	l.read = !l.st.Info.Unread
 	l.made, _ = lifecycle(&l.st.Info)
 	l.meetAutomation()
@@ -123,6 +121,24 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	f.projecting.Go(func() { l.run(f.ctx) })
 	f.dismissAbsent(l.st.Tools, s)
 	return l, nil
+}
+
+// agentResumes is whether the agent can take up a conversation again, as far as
+// it has said.
+func (l *live) agentResumes() bool {
+	a, ok := l.front.agentNamed(l.st.Info.Backend)
+	return ok && a.Info.Capabilities.Resume
+}
+
+// learnAgent takes what the agent has said since the projection began; the
+// caller holds mu.
+func (l *live) learnAgent() {
+	if can := l.agentResumes(); can != l.resumes {
+		l.resumes = can
+		for _, c := range l.st.Chats {
+			l.settleChat(c)
+		}
+	}
 }
 
 // projected is the projection of a session, if there is one.

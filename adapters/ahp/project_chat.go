@@ -123,6 +123,7 @@ func (l *live) afterSession(e *event.Event) {
 		if c := l.st.Chat(b.Info.ID); c != nil {
 			h := l.front.handovers.of(c.ID)
 			h.await(l.front.ctx)
+			l.learnAgent()
 			l.meet(c)
 			l.adopt(h, c)
 			l.say(id.Nil, nil, func(r *renderer) any {

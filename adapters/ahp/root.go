@@ -74,6 +74,7 @@ func (r *rootChannel) agentsReady(ctx context.Context) {
 	}
 	for _, l := range r.front.livesWhere(func(*live) bool { return true }) {
 		l.mu.Lock()
+		l.learnAgent()
 		l.sayMeta() // it is known now what model a session begins with
 		l.mu.Unlock()
 	}
