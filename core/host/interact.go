@@ -232,7 +232,7 @@ func (s *Session) remembered(i *event.Interaction, c *call, res event.Resolution
 			s.log.Error("An allow-list entry could not be stored", "pattern", e.Pattern, "err", err)
 			return
 		}
-		s.host.recheckAll()
+		s.host.everywhere((*Session).recheck)
 	})
 }
 
@@ -262,8 +262,8 @@ func (s *Session) emitSettled(i *event.Interaction, res event.Resolution) {
 	s.forgetSettled(i.ID)
 }
 
-// recheckAll does so in every live session.
-func (h *Host) recheckAll() {
+// everywhere has every live session do something, beside what else it does.
+func (h *Host) everywhere(do func(*Session)) {
 	h.mu.RLock()
 	sessions := make([]*Session, 0, len(h.live))
 	for _, s := range h.live {
@@ -272,7 +272,7 @@ func (h *Host) recheckAll() {
 	h.mu.RUnlock()
 	for _, s := range sessions {
 		select {
-		case s.urgent <- s.recheck:
+		case s.urgent <- func() { do(s) }:
 		case <-s.gone:
 		case <-h.ctx.Done():
 			return

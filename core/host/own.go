@@ -56,19 +56,7 @@ func (h *Host) OfferOwnTools(on bool) bool {
 	if h.ownOff.Swap(!on) == !on || h.opt.Own == nil {
 		return false
 	}
-	h.mu.RLock()
-	sessions := make([]*Session, 0, len(h.live))
-	for _, s := range h.live {
-		sessions = append(sessions, s)
-	}
-	h.mu.RUnlock()
-	for _, s := range sessions {
-		select {
-		case s.urgent <- s.offerTools:
-		case <-s.gone:
-		case <-h.ctx.Done():
-		}
-	}
+	h.everywhere((*Session).offerTools)
 	return true
 }
 
