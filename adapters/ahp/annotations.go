@@ -385,7 +385,8 @@ func (a *annotations) fold(ctx context.Context, n *notes, typ, of string, action
 	case len(after) > maxAnnotations:
 		return refusal(fmt.Sprintf("the annotations of a session have %d bytes at most", maxAnnotations))
 	}
-	if err := a.front.host.KV(front).Set(ctx, annotationsKey+n.session.String(), after); err != nil {
+	// It is stored even if who made it leaves now, and then it has to be there.
+	if err := a.front.host.KV(front).Set(context.WithoutCancel(ctx), annotationsKey+n.session.String(), after); err != nil {
 		return err
 	}
 	n.state = next

@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -228,6 +229,40 @@ func TestAnAgentReadsWhatAClientOfItsSessionHas(t *testing.T) {
 	for i, want := range []string{`unsaved`, `x.go`, `the client refused: not yours`, `takes no part`, `your own tools`, `there is no`, `there is no`, `no absolute URI`, `New name`} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("call %d: %s", i, got[i])
+		}
+	}
+}
+
+func TestACommentOfATurnThatEndsIsThereOrNot(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	const uri = "demo:/late"
+	p := g.connect("editor")
+	p.session(g, uri)
+	p.subscribe(uri + annotationsSuffix)
+	at, err := g.front.find(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := comments{g.front.annotations}
+	over, end := context.WithCancel(t.Context())
+	end()
+	for i := range 40 { // whether the store or the end is heard first is chance
+		failed := c.on(t.Context(), at.session, func(n *notes, uri string) error {
+			no := false
+			a := noteSet{"annotations/set", note{ID: fmt.Sprint(i), Origin: noteOrigin{Session: uri}, Resource: "file:///x", Resolved: &no, Entries: []noteEntry{entryOf("x")}}}
+			return c.say(over, n, a.Type, a)
+		})
+		list, _, err := c.List(t.Context(), at.session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := g.host.KV(front).Get(t.Context(), annotationsKey+at.session.String())
+		if err != nil && failed == nil {
+			t.Fatal(err)
+		}
+		if stored := strings.Count(string(b), `"resource":`); stored != len(list) {
+			t.Fatalf("after %d: %d are there, %d are stored (%v)", i, len(list), stored, failed)
 		}
 	}
 }

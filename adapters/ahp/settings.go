@@ -300,7 +300,8 @@ func (a *action) pushSettings(ctx context.Context, shared, own values, replace b
 		if len(b) > maxSettings {
 			return refusal(fmt.Sprintf("this host keeps %d bytes of settings at most", maxSettings))
 		}
-		if err := f.host.KV(front).Set(ctx, settingsKey, b); err != nil {
+		// It is stored even if its client leaves now, and then it has to count.
+		if err := f.host.KV(front).Set(context.WithoutCancel(ctx), settingsKey, b); err != nil {
 			return err
 		}
 		f.applySettings(now)

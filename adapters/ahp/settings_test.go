@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -50,6 +51,34 @@ func TestSettingsThatEditorsPushAreKeptAndShownToAll(t *testing.T) {
 	g.start()
 	if got := show(g.connect("later").configured()); got != want {
 		t.Errorf("after a restart they are %s", got)
+	}
+}
+
+func TestSettingsOfAClientThatLeavesAreWhatIsStored(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.connect("editor")
+	g.front.mu.Lock()
+	var c *conn
+	for c = range g.front.conns {
+		break
+	}
+	g.front.mu.Unlock()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for i := range 40 { // whether the store or the leaving is heard first is chance
+		a := &action{conn: c, uri: rootURI}
+		_ = a.pushSettings(left, values{keyTools: encode(i%2 == 0)}, nil, false)
+		b, err := g.host.KV(front).Get(t.Context(), settingsKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.front.settings.mu.Lock()
+		now := g.front.settings.values
+		g.front.settings.mu.Unlock()
+		if got := string(encode(now)); got != string(b) {
+			t.Fatalf("%s counts, stored is %s", got, b)
+		}
 	}
 }
 
