@@ -193,8 +193,10 @@ func (s *plugins) copy(ctx context.Context, cl *client, c *pluginCopy, p announc
 	}
 	for _, l := range lives {
 		l.mu.Lock()
-		l.bring()
-		l.customize()
+		if !l.gone { // or else another projection of the session speaks for it
+			l.bring()
+			l.customize()
+		}
 		l.mu.Unlock()
 	}
 }

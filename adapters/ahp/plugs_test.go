@@ -384,6 +384,37 @@ func TestAClientThatDoesNotAnswerKeepsNobodysPluginsWaiting(t *testing.T) {
 	}
 }
 
+func TestACopyForAProjectionThatIsGoneTakesNothingFromTheNextOne(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	a := g.connect("a")
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "commands", "hello.md"), "Hello")
+	const uri = "demo:/again"
+	a.session(g, uri)
+	a.echo(a.dispatch(uri, announces(brings(a, plugin("t", fileURI(dir), "1")))))
+	load(uri, "t", "loaded", a)
+	at, err := g.front.find(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := g.front.projected(at.session)
+	now.mu.Lock()
+	old := &live{front: g.front, id: now.id, sess: now.sess, st: now.st, gone: true}
+	now.mu.Unlock()
+	copied := &pluginCopy{cancel: func() {}, users: map[*live]int{old: 1}}
+	said := announcedPlugin{Type: typePlugin, ID: "t", URI: fileURI(dir), Name: "t"}
+	src, err := g.front.plugins.source(g.front.connected("a"), said.URI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.front.plugins.copy(t.Context(), g.front.connected("a"), copied, said, src)
+	if n := len(g.host.Extensions().Plugins(at.session)); n != 1 {
+		t.Errorf("the session has %d plugins", n)
+	}
+	copied.copied.Release()
+}
+
 // Two windows of one editor bring the same plugin; others may call theirs alike.
 func TestOnePluginOfTwoClientsIsShownOnce(t *testing.T) {
 	t.Parallel()
