@@ -3,7 +3,9 @@ package automation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -532,6 +534,34 @@ func TestWhatCannotBeKept(t *testing.T) {
 			if !errors.Is(err, automation.ErrNotFound) {
 				t.Errorf("unknown: %v", err)
 			}
+		}
+	})
+}
+
+func TestAnAutomationOfAClientThatLeavesIsThereOrNot(t *testing.T) {
+	t.Parallel()
+	inFakeTime(t, func(p *place) {
+		left, leave := context.WithCancel(p.t.Context())
+		leave()
+		names := func() (out []string) {
+			p.set.View(func(list []*automation.Automation) {
+				for _, a := range list {
+					out = append(out, a.Name)
+				}
+			})
+			slices.Sort(out)
+			return out
+		}
+		for i := range 40 { // whether the store or the leaving is heard first is chance
+			d := automation.Definition{Title: "x", Text: "say x", Triggers: every("0 12 * * *"), By: maker}
+			_ = p.set.Create(left, fmt.Sprintf("a%02d", i), d, nil)
+		}
+		_ = p.set.Remove(left, "a07", nil)
+		before := names()
+		p.stop()
+		p.start()
+		if after := names(); !slices.Equal(before, after) {
+			p.t.Errorf("there were %q, and after a restart %q", before, after)
 		}
 	})
 }

@@ -247,8 +247,6 @@ func stopping(ctx context.Context, err error) bool {
 // change changes a run that is not over. It holds even when it cannot be
 // stored: the next start finds out the same from the session.
 func (s *Set) change(ctx context.Context, run id.ID, f func(*Run)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
-	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, r := s.find(run)

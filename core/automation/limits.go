@@ -29,7 +29,8 @@ const (
 	maxSleep = time.Minute
 	// retryAfter is how long a run waits that could not be stored.
 	retryAfter = 10 * time.Second
-	// storeWithin bounds what is stored and asked for when a run is over.
+	// storeWithin bounds the wait for the store, and what is asked for when a run
+	// is over.
 	storeWithin = 30 * time.Second
 	// pageKeys is how many records are read at once at the start.
 	pageKeys = 500

@@ -216,6 +216,9 @@ func (s *Set) save(ctx context.Context, was, now *Automation, cause any) error {
 	if err != nil {
 		return err
 	}
+	// The write is made even if its client leaves now, and then it has to count.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
 	if err := s.kv.Update(ctx, put, del); err != nil {
 		return fmt.Errorf("store automation: %w", err)
 	}
