@@ -92,6 +92,7 @@ func (s *Session) knowOwn(r *run, c *call) {
 		return
 	}
 	c.tool.Tag, c.tool.MustAsk, c.tool.Title = t.Tag, t.AlwaysAsk, t.Title
+	c.tool.Paths, c.tool.Edits = nil, nil // it is about no files, whatever its input looks like
 }
 
 // runOwn runs a tool that may run, beside the session, and answers the agent.

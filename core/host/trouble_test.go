@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -616,5 +618,56 @@ func TestNamesThatAreTooLongAreRefused(t *testing.T) {
 		if !errors.Is(err, host.ErrTooLarge) {
 			t.Errorf("%s name: %v", what, err)
 		}
+	}
+}
+
+// deletes is a tool of the gateway's own that must not run unasked.
+type deletes struct{ runs atomic.Int32 }
+
+func (d *deletes) List() []host.OwnTool {
+	return []host.OwnTool{{Name: "delete", Tag: event.TagWrite, Destructive: true, AlwaysAsk: true}}
+}
+
+func (d *deletes) Instructions() string { return "" }
+
+func (d *deletes) Run(context.Context, *host.Host, host.Caller, string, json.RawMessage) (string, error) {
+	d.runs.Add(1)
+	return "", nil
+}
+
+// Plan mode lets documents be written: what the gateway's own tools do is no
+// document, though an agent reads a path in the input.
+func TestAToolOfTheGatewayIsNoDocumentInPlanMode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	own := &deletes{}
+	answered := make(chan struct{})
+	r := &rogue{able: agent.Capabilities{ClientTools: true}, say: func(c *rogueTalk, _ string) {
+		tool := &agent.Tool{Name: "delete", Tag: event.TagWrite, Paths: []string{filepath.Join(f.dir, "notes.md")}}
+		c.frames <- agent.Frame{Kind: agent.ToolStart, Call: "one", Tool: tool}
+		c.frames <- agent.Frame{Kind: agent.ClientCall, Call: "one", Request: "r", Tool: tool}
+		c.frames <- agent.Frame{Kind: agent.TurnEnd, Turn: c.turn, Status: event.TurnComplete}
+		close(answered)
+	}}
+	var err error
+	f.host, err = host.Open(context.Background(), host.Options{Store: memstore.New(), DefaultDir: f.dir, Own: own,
+		Backends: []host.NamedBackend{{Name: "rogue", Backend: r}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.host.AgentsReady(f.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.host.CreateSession(f.ctx(), host.CreateSession{By: tester, Settings: event.Settings{Mode: event.ModePlan}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := f.wait(s, f.prompt(s, "go").Turn)
+	<-answered
+	if err := f.host.Close(context.Background()); err != nil { // waits for what runs
+		t.Error(err)
+	}
+	if c := turn.Parts[0].Tool; c.Status != event.CallDenied || own.runs.Load() != 0 {
+		t.Errorf("%s, it ran %d times", c.Status, own.runs.Load())
 	}
 }
