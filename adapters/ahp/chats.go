@@ -287,9 +287,6 @@ func (l *live) chatRemoved(e *event.Event, b *event.ChatRemoved) {
 	l.say(id.Nil, nil, func(r *renderer) any {
 		return map[string]any{"type": "session/defaultChatChanged", "defaultChat": r.chatURI(next.ID)}
 	})
-	if now := doing(next); now != "" {
-		l.say(id.Nil, nil, func(*renderer) any { return map[string]any{"type": "session/activityChanged", "activity": now} })
-	}
 }
 
 // chatsReordered says the order of all chats.

@@ -41,6 +41,7 @@ type live struct {
 	customized  []customization // as clients have them
 	tokensAsked map[string]bool // resources of servers that a token was asked for
 	made        string          // how far the session's making is, as clients have it
+	doing       string          // what the session does in one line, the same
 	// Names that an event takes away with what they name.
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
@@ -116,6 +117,9 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	l.tools = f.serverTools()
 	for _, c := range l.st.Chats {
 		l.meet(c)
+	}
+	if l.doing = l.doingNow(); l.doing != "" {
+		f.root.doing.set(sid, l.doing)
 	}
 	f.lives[sid] = l
 	f.projecting.Go(func() { l.run(f.ctx) })
@@ -223,6 +227,9 @@ func (l *live) reopen(ctx context.Context) bool {
 		}
 	}
 	l.gone = true
+	if l.doing != "" {
+		l.front.root.doing.set(l.id, "")
+	}
 	for i := range l.clients {
 		l.unplug(&l.clients[i])
 	}

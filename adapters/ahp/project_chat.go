@@ -310,6 +310,9 @@ func (l *live) settle(e *event.Event) {
 	if !e.Chat.IsNil() {
 		l.settleChat(l.st.Chat(e.Chat))
 	}
+	if _, ok := e.Body.(*event.ChatRemoved); ok {
+		l.settleActivity() // another chat may be the default one
+	}
 	switch e.Body.(type) {
 	case *event.TurnStarted, *event.TurnEnded, *event.UsageReported, *event.ChatTruncated, *event.SessionUpdated, *event.ChatRemoved:
 		l.sayMeta() // which names the model
@@ -352,11 +355,7 @@ func (l *live) settleChat(c *state.Chat) {
 			activity["activity"] = now.Activity
 		}
 		l.say(c.ID, nil, func(*renderer) any { return activity })
-		if c.ID == l.st.Default {
-			session := maps.Clone(activity)
-			session["type"] = "session/activityChanged"
-			l.say(id.Nil, nil, func(*renderer) any { return session })
-		}
+		l.settleActivity()
 	}
 	changes := map[string]any{}
 	if was.Title != now.Title {

@@ -47,11 +47,14 @@ func (c *conn) listSessions(_ context.Context, r *jsonrpc.Request) (any, error) 
 		out.NextCursor = strconv.FormatInt(last.ModifiedAt.UnixMilli(), 10) + "." + last.Info.ID.String()
 	}
 	out.Items = make([]sessionRow, 0, len(all))
+	doing := c.front.root.told()
 	for i := range all {
 		if dirs := all[i].Info.Dirs; i < factsListed && len(dirs) > 0 {
 			c.front.facts.wantUnknown(dirs[0])
 		}
-		out.Items = append(out.Items, c.front.row(&all[i], c.spelledFor(&all[i])))
+		row := c.front.row(&all[i], c.spelledFor(&all[i]))
+		row.Activity = doing[all[i].Info.ID]
+		out.Items = append(out.Items, row)
 	}
 	return out, nil
 }

@@ -117,14 +117,11 @@ func (l *live) withLast(chat id.ID, turns []*state.Turn, limit int) []*state.Tur
 
 func (l *live) sessionState(r *renderer) sessionState {
 	info := &l.st.Info
-	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
+	s := sessionState{Provider: info.Backend, Title: info.Title, Status: r.sessionStatus(), Activity: l.doing, Origin: sessionOriginOf(info), WorkingDirectories: dirURIs(info.Dirs),
 		ActiveClients: l.activeClients(), Chats: []chatSummary{}, DefaultChat: r.chatURI(l.st.Default),
 		Config: l.front.configOf(info), Customizations: l.customized, ServerTools: l.tools, Annotations: l.front.annotations.summary(l.id, r.speller.session), Changesets: catalogue(r.speller.session, l.repository),
 		Meta: l.front.stateMeta(l.st)}
 	s.Lifecycle, s.CreationError = lifecycle(info)
-	if c := l.st.DefaultChat(); c != nil {
-		s.Activity = doing(c)
-	}
 	for _, c := range l.st.Chats {
 		s.Chats = append(s.Chats, r.head(c, l.chatView(c.ID).read).summary())
 	}
@@ -181,7 +178,7 @@ func olderThan(turns []*state.Turn) string {
 	return strconv.Itoa(turns[0].Number)
 }
 
-// row makes a session of the list.
+// row makes a session of the list, without what it does.
 func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 	info := &sum.Info
 	sp := speller{uri}
