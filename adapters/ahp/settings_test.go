@@ -2,7 +2,9 @@ package ahp
 
 import (
 	"context"
+	"encoding/json"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +69,7 @@ func TestSettingsOfAClientThatLeavesAreWhatIsStored(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	for i := range 40 { // whether the store or the leaving is heard first is chance
-		a := &action{conn: c, uri: rootURI}
+		a := &action{conn: c, uri: rootURI, origin: origin{"editor", json.Number(strconv.Itoa(i))}}
 		_ = a.pushSettings(left, values{keyTools: encode(i%2 == 0)}, nil, false)
 		b, err := g.host.KV(front).Get(t.Context(), settingsKey)
 		if err != nil {
