@@ -71,14 +71,14 @@ func (r *run) setEndpoints(e Endpoints) {
 	}
 }
 
-// frontAt is the front whose endpoint has the host and port of a URL, or "".
+// frontAt is the front whose endpoint has the scheme, host and port of a URL, or "".
 func (r *run) frontAt(target string) string {
 	at, err := url.Parse(target)
 	if err != nil {
 		return ""
 	}
 	for front, fields := range r.endpoints {
-		if u, err := url.Parse(fields["url"]); err == nil && u.Host == at.Host {
+		if u, err := url.Parse(fields["url"]); err == nil && u.Scheme == at.Scheme && u.Host == at.Host {
 			return front
 		}
 	}
