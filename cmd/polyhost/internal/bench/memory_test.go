@@ -131,8 +131,8 @@ const stalledText = 3 * outbox.StalledCost
 
 // kept is more than a front keeps of what was said, for those who come back.
 func (p protocol) kept() int {
-	if p.name == "ahp" { // one journal for all its sessions
-		return 20 << 20
+	if p.name == "ahp" { // one journal for all its sessions, of 32 MiB
+		return 40 << 20
 	}
 	return stalledText
 }
