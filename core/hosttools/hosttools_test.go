@@ -569,7 +569,7 @@ func TestWhatAnAgentRecordsStaysWithItsSession(t *testing.T) {
 	}
 	pull["isArtifact"] = true
 	commit := object{"type": "commit", "label": "c", "isArtifact": false, "link": "https://example.com/c", "commitHash": "abc"}
-	file := object{"type": "file", "label": "Report", "isArtifact": true, "uri": "file:///work/report.md"}
+	file := object{"type": "file", "label": "Report", "isArtifact": true, "uri": "file:///project/report.md"}
 	out = w.gives(s, "add_artifact_or_reference", object{"items": []object{pull, page, commit, file}})["recorded"].([]any)
 	var status []string
 	for _, v := range out {
@@ -588,7 +588,7 @@ func TestWhatAnAgentRecordsStaysWithItsSession(t *testing.T) {
 	}
 	list := w.gives(s, "list_artifacts_and_references", object{})["items"].([]any)
 	if len(list) != 3 || list[0].(object)["id"] != first || list[0].(object)["isArtifact"] != true || list[0].(object)["isGitHub"] != true ||
-		list[1].(object)["commitHash"] != "abc" || list[2].(object)["uri"] != "file:///work/report.md" {
+		list[1].(object)["commitHash"] != "abc" || list[2].(object)["uri"] != "file:///project/report.md" {
 		t.Errorf("after a restart: %v", list)
 	}
 	for i := range list {
