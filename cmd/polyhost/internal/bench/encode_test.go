@@ -22,8 +22,14 @@ func TestADeltaIsEncodedOnceForAllClients(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			g := inside(t, p.name)
 			sid := g.session()
-			g.prompt(sid, "say hello") // some fronts show a session from its first turn on
+			// Some fronts show a session from its first turn on. Cognitio has one
+			// stream for all that happens: the clients below come once that turn
+			// is said there, not only over.
+			said := watchCognitio(g, sid)
+			g.prompt(sid, "say hello")
 			g.idle(sid)
+			said.until(`"type":"session.idle"`)
+			said.close()
 			perDelta := func(clients []*counter) float64 {
 				before := allocations()
 				for _, c := range clients {
