@@ -15,6 +15,7 @@ import (
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/lines"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/pipe"
@@ -424,7 +425,7 @@ func (c *conn) confirm(uri string, action json.RawMessage, o *origin) {
 func (c *conn) sendBack(uri string, action json.RawMessage, o *origin, reason string) {
 	end := append([]byte(`,"origin":`), o.encoded()...)
 	if reason != "" {
-		end = appendString(append(end, `,"rejectionReason":`...), reason)
+		end = jsonx.AppendString(append(end, `,"rejectionReason":`...), reason)
 	}
 	c.front.journal.whisper(c, actionFrame(uri, action), append(end, closing...))
 }

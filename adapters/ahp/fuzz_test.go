@@ -80,17 +80,3 @@ func FuzzVersion(f *testing.F) {
 		t.Errorf("%q was not offered in %q", got, offer)
 	})
 }
-
-// FuzzString holds the quick encoder of deltas to encoding/json.
-func FuzzString(f *testing.F) {
-	f.Add("a\"b\\c\n\t\r\x00\x1f \xff é 😀 \u2028 <&>")
-	f.Fuzz(func(t *testing.T, s string) {
-		var back string
-		if err := json.Unmarshal(appendString(nil, s), &back); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
-		if want := strings.ToValidUTF8(s, "\ufffd"); back != want && strings.Count(back, "\ufffd") < strings.Count(want, "\ufffd") {
-			t.Errorf("%q came back as %q", s, back)
-		}
-	})
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -97,7 +98,7 @@ func (j *journal) roomFor() int {
 func (j *journal) open(uri string) *channel {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &channel{uri: uri, quoted: appendString(nil, uri), since: j.seq, tape: outbox.Tape{Header: ws.TextHeader}}
+	return &channel{uri: uri, quoted: jsonx.AppendString(nil, uri), since: j.seq, tape: outbox.Tape{Header: ws.TextHeader}}
 }
 
 // now is the newest sequence number and the position of what comes next.
@@ -140,7 +141,7 @@ func (ch *channel) head(room int) []byte {
 
 // actionFrame is the same for a channel that may not be open.
 func actionFrame(uri string, body []byte) []byte {
-	ch := channel{quoted: appendString(nil, uri)}
+	ch := channel{quoted: jsonx.AppendString(nil, uri)}
 	return ch.action(body)
 }
 
@@ -195,7 +196,7 @@ func (j *journal) texts(ch *channel, head []byte, texts []string) {
 	for _, text := range texts {
 		seq := j.number()
 		b := append(ch.tape.Begin(len(head)+len(text)+len(text)/8+textRoom), head...)
-		b = append(appendString(b, text), `},"serverSeq":`...)
+		b = append(jsonx.AppendString(b, text), `},"serverSeq":`...)
 		f := ch.tape.End(append(strconv.AppendUint(b, seq, 10), closing...))
 		if longer, ok := run.Join(f); ok {
 			run = longer

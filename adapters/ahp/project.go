@@ -6,6 +6,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // texts is the hot path: deltas of one part's text, one frame each for each
@@ -47,7 +48,7 @@ func (l *live) deltaHead(s *stream, e *event.Event, part id.ID) []byte {
 		kind = "chat/reasoning"
 	}
 	b := append(s.ch.head(160), `{"type":"`+kind+`","turnId":`...)
-	b = appendString(b, turnID(t))
+	b = jsonx.AppendString(b, turnID(t))
 	b = append(b, `,"partId":"`+part.String()+`","content":`...)
 	return b[:len(b):len(b)]
 }

@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/adapters/ahp/reduce"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 func stamp(t time.Time) string { return t.UTC().Format(reduce.TimeFormat) }
@@ -511,54 +510,11 @@ func (r *renderer) needs(i *event.Interaction) *inputNeeded {
 
 // encode writes JSON without the escapes for HTML, of values that cannot fail.
 func encode(v any) json.RawMessage {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	b, err := jsonx.Encode(v)
+	if err != nil {
 		panic("ahp: encode: " + err.Error()) // our own shapes hold only what encodes
 	}
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString writes s as a JSON string. Bytes that are no UTF-8 become
-// U+FFFD.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-			b = append(append(b, s[from:i]...), "\ufffd"...)
-		} else {
-			b = append(b, s[from:i]...)
-			switch c {
-			case '"', '\\':
-				b = append(b, '\\', c)
-			case '\n':
-				b = append(b, '\\', 'n')
-			case '\t':
-				b = append(b, '\\', 't')
-			case '\r':
-				b = append(b, '\\', 'r')
-			default:
-				b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-			}
-		}
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
+	return b
 }
 
 // origin says whose dispatched action an action is.
@@ -568,7 +524,7 @@ type origin struct {
 }
 
 func (o *origin) encoded() []byte {
-	b := append([]byte(`{"clientId":`), appendString(nil, o.client)...)
+	b := append([]byte(`{"clientId":`), jsonx.AppendString(nil, o.client)...)
 	b = append(append(b, `,"clientSeq":`...), o.seq...)
 	return append(b, '}')
 }

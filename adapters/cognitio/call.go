@@ -3,7 +3,6 @@ package cognitio
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -174,19 +173,8 @@ func clientName(agent string) string {
 	return name
 }
 
-// encode is the one way a value becomes JSON of this front.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
 func (f *server) writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := encode(v)
+	b, err := jsonx.Encode(v)
 	if err != nil {
 		f.log.Error("answer could not be encoded", "err", err)
 		status, b = http.StatusInternalServerError, []byte(`{"name":"UnknownError","data":{"message":"Unexpected server error. See the server's log."}}`)

@@ -4,8 +4,8 @@ import (
 	"crypto/rand"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/outbox"
 )
 
@@ -49,7 +49,7 @@ func (g *eventIDs) append(b []byte) []byte {
 
 // event encodes an event as a frame.
 func (f *server) event(kind string, properties any) (outbox.Frame, error) {
-	props, err := encode(properties)
+	props, err := jsonx.Encode(properties)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +64,9 @@ func (f *server) event(kind string, properties any) (outbox.Frame, error) {
 // deltaMiddle is what the delta frames of a part share after the event's id.
 func deltaMiddle(session, message, part string) []byte {
 	b := []byte(`"type":"message.part.delta","properties":{"sessionID":`)
-	b = appendString(b, session)
-	b = appendString(append(b, `,"messageID":`...), message)
-	b = appendString(append(b, `,"partID":`...), part)
+	b = jsonx.AppendString(b, session)
+	b = jsonx.AppendString(append(b, `,"messageID":`...), message)
+	b = jsonx.AppendString(append(b, `,"partID":`...), part)
 	return append(b, `,"field":"text","delta":`...)
 }
 
@@ -76,44 +76,6 @@ func (f *server) delta(middle []byte, text string) outbox.Frame {
 	b = append(b, frameHead+"{"...)
 	b = f.ids.append(b)
 	b = append(b, middle...)
-	b = appendString(b, text)
+	b = jsonx.AppendString(b, text)
 	return append(b, "}}"+frameTail...)
-}
-
-// appendString adds s as a JSON string. What is not UTF-8 becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				b = append(append(b, s[from:i]...), "\ufffd"...)
-				from = i + 1
-			}
-			i += n
-			continue
-		}
-		b = append(b, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // forkSession makes a session of its own with a session's history, up to an
@@ -38,7 +39,7 @@ func forkSession(c *call) (any, error) {
 		}
 	}
 	from := c.f.session(at)
-	if meta[metaForked], err = encode(from.ID); err != nil {
+	if meta[metaForked], err = jsonx.Encode(from.ID); err != nil {
 		return nil, err
 	}
 	fork.Title, fork.Meta = forkTitle(from.Title), meta

@@ -6,6 +6,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // Bodies are the one thing clients write; what decodes must encode again, and
@@ -28,13 +29,13 @@ func FuzzPromptBody(f *testing.F) {
 				attachment(&body.Parts[i], []string{"/w"})
 			}
 		}
-		kept, err := encode(sentParts{body.Parts})
+		kept, err := jsonx.Encode(sentParts{body.Parts})
 		if err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
 		v := view{session: "ses_1"}
 		m := &event.Message{ID: id.New(), By: event.Actor{Front: Name}, Rich: kept}
-		if _, err := encode(v.userWithParts(m, false)); err != nil {
+		if _, err := jsonx.Encode(v.userWithParts(m, false)); err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
 	})

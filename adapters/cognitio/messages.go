@@ -11,6 +11,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // turnAt is a turn on the way from the newest to the oldest.
@@ -51,7 +52,7 @@ type cursor struct {
 }
 
 func (k cursor) String() string {
-	b, err := encode(k)
+	b, err := jsonx.Encode(k)
 	if err != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // promptBody is what a client sends to say something. Tools, system and
@@ -113,7 +114,7 @@ func (c *call) prompt(p *place, body *promptBody) (host.Prompt, error) {
 	}
 	out.Text = strings.Join(text, "\n\n")
 	var err error
-	out.Rich, err = encode(sentParts{body.Parts})
+	out.Rich, err = jsonx.Encode(sentParts{body.Parts})
 	return out, err
 }
 
@@ -296,7 +297,7 @@ func (f *server) turnOver(w http.ResponseWriter, r *http.Request, make func(*cal
 
 // writeBody ends an answer whose headers are out.
 func (f *server) writeBody(w http.ResponseWriter, v any) {
-	b, err := encode(v)
+	b, err := jsonx.Encode(v)
 	if err != nil {
 		f.log.Error("answer could not be encoded", "err", err)
 		panic(http.ErrAbortHandler)

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 func TestRulesSettleWhatTheyName(t *testing.T) {
 	t.Parallel()
 	exec := func(command, pattern string) *event.Interaction {
-		raw, _ := encode(map[string]string{"command": command})
+		raw, _ := jsonx.Encode(map[string]string{"command": command})
 		return &event.Interaction{Kind: event.Approval, Tool: "bash", Tag: event.TagExec, Input: raw, Pattern: pattern}
 	}
 	secret := exec("cat key", "cat *")

@@ -122,7 +122,7 @@ func patchRuntime(c *call) (any, error) {
 		whole = map[string]json.RawMessage{}
 	}
 	maps.Copy(whole, change)
-	raw, err := encode(whole)
+	raw, err := jsonx.Encode(whole)
 	if err != nil {
 		return nil, err
 	}

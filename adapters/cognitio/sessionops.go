@@ -7,6 +7,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/host"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // everySession takes closed and archived sessions too: what can be opened is listed.
@@ -132,7 +133,7 @@ func createSession(c *call) (any, error) {
 		in.Meta[metaRuntime] = body.RuntimeConfig
 	}
 	if len(body.Permission) > 0 {
-		if in.Meta[metaPermission], err = encode(body.Permission); err != nil {
+		if in.Meta[metaPermission], err = jsonx.Encode(body.Permission); err != nil {
 			return nil, err
 		}
 	}
@@ -229,7 +230,7 @@ func updateSession(c *call) (any, error) {
 	if body.Time != nil && body.Time.Archived != nil {
 		yes := *body.Time.Archived > 0
 		archived = &yes
-		if meta[metaArchived], err = encode(*body.Time.Archived); err != nil {
+		if meta[metaArchived], err = jsonx.Encode(*body.Time.Archived); err != nil {
 			return nil, err
 		}
 	}
@@ -238,12 +239,12 @@ func updateSession(c *call) (any, error) {
 		return c.f.session(p.at()), err
 	}
 	if body.Tags != nil {
-		if meta[metaTags], err = encode(body.Tags); err != nil {
+		if meta[metaTags], err = jsonx.Encode(body.Tags); err != nil {
 			return nil, err
 		}
 	}
 	if body.Permission != nil {
-		if meta[metaPermission], err = encode(body.Permission); err != nil {
+		if meta[metaPermission], err = jsonx.Encode(body.Permission); err != nil {
 			return nil, err
 		}
 	}

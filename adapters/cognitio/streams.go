@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/polyhost/polyhost/transports/fanout"
+	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/outbox"
 	"github.com/polyhost/polyhost/transports/sse"
 )
@@ -29,8 +30,8 @@ type origin struct {
 }
 
 func newOrigin(directory, project string, canonicalDirs []string) *origin {
-	b := appendString([]byte(frameHead+`{"directory":`), directory)
-	b = appendString(append(b, `,"project":`...), project)
+	b := jsonx.AppendString([]byte(frameHead+`{"directory":`), directory)
+	b = jsonx.AppendString(append(b, `,"project":`...), project)
 	return &origin{dirs: canonicalDirs, envelope: append(b, `,"payload":`...)}
 }
 

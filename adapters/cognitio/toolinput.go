@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // Clients draw the well-known tools from fields of their input, and agents
@@ -44,14 +45,14 @@ func inputOf(t *event.Tool) json.RawMessage {
 		}
 	}
 	if _, ok := have["filePath"]; !ok && names["filePath"] != nil && len(t.Edits) > 0 {
-		if v, err := encode(t.Edits[0].Path); err == nil {
+		if v, err := jsonx.Encode(t.Edits[0].Path); err == nil {
 			have["filePath"], added = v, true
 		}
 	}
 	if !added {
 		return input
 	}
-	out, err := encode(have)
+	out, err := jsonx.Encode(have)
 	if err != nil {
 		return input
 	}

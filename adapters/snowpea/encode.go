@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // An event is encoded once, as a whole session.event notification:
@@ -27,11 +28,11 @@ func eventHead(session, hostToolsFrom string) []byte {
 	if hostToolsFrom == "" {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, hostToolsFrom)
+		b = jsonx.AppendString(b, hostToolsFrom)
 	}
 	b = append(b, ',')
 	b = append(b, eventStart...)
-	b = appendString(b, session)
+	b = jsonx.AppendString(b, session)
 	return append(b, `,"seq":`...)
 }
 
@@ -65,7 +66,7 @@ func encodeText(head []byte, seq uint64, text string, at time.Time) []byte {
 	b := make([]byte, 0, len(head)+len(text)+len(text)/8+frameRoom)
 	b = appendKind(append(b, head...), seq, "message.delta")
 	b = append(b, `{"text":`...)
-	b = appendString(b, text)
+	b = jsonx.AppendString(b, text)
 	return appendEnd(append(b, '}'), at)
 }
 
@@ -74,7 +75,7 @@ func encodeReasoning(head []byte, seq uint64, text string, chars int, at time.Ti
 	b := make([]byte, 0, len(head)+len(text)+len(text)/8+frameRoom)
 	b = appendKind(append(b, head...), seq, "message.reasoning")
 	b = append(b, `{"text":`...)
-	b = appendString(b, text)
+	b = jsonx.AppendString(b, text)
 	b = append(b, `,"chars":`...)
 	b = strconv.AppendInt(b, int64(chars), 10)
 	return appendEnd(append(b, '}'), at)
@@ -84,11 +85,11 @@ func encodeReasoning(head []byte, seq uint64, text string, chars int, at time.Ti
 func encodeProgress(head []byte, seq uint64, t *toolFold, stream, chunk string, truncated bool, at time.Time) []byte {
 	b := make([]byte, 0, len(head)+len(chunk)+len(chunk)/8+len(t.Call)+len(t.Name)+2*frameRoom)
 	b = appendKind(append(b, head...), seq, "tool.progress")
-	b = appendString(append(b, `{"callId":`...), t.Call)
-	b = appendString(append(b, `,"name":`...), t.Name)
+	b = jsonx.AppendString(append(b, `{"callId":`...), t.Call)
+	b = jsonx.AppendString(append(b, `,"name":`...), t.Name)
 	b = strconv.AppendInt(append(b, `,"seq":`...), int64(t.Chunks), 10)
-	b = appendString(append(b, `,"stream":`...), stream)
-	b = appendString(append(b, `,"chunk":`...), chunk)
+	b = jsonx.AppendString(append(b, `,"stream":`...), stream)
+	b = jsonx.AppendString(append(b, `,"chunk":`...), chunk)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), truncated)
 	return appendEnd(append(b, '}'), at)
 }
@@ -97,46 +98,6 @@ func encodeProgress(head []byte, seq uint64, t *toolFold, stream, chunk string, 
 func listed(f []byte) []byte {
 	// The first occurrence is the key: inside a string the quotes are escaped.
 	return f[bytes.Index(f, eventStart) : len(f)-2]
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends a JSON string. What is not UTF-8 becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
-			b = append(b, s[start:i]...)
-			switch c {
-			case '"', '\\':
-				b = append(b, '\\', c)
-			case '\n':
-				b = append(b, '\\', 'n')
-			case '\t':
-				b = append(b, '\\', 't')
-			case '\r':
-				b = append(b, '\\', 'r')
-			default:
-				b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-			}
-			i++
-			start = i
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			b = append(append(b, s[start:i]...), "\ufffd"...)
-			start = i + 1
-		}
-		i += n
-	}
-	return append(append(b, s[start:]...), '"')
 }
 
 // stamp writes a moment as lists show it.

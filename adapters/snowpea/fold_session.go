@@ -7,6 +7,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // The keys of a session's Meta that this front writes.
@@ -137,4 +138,4 @@ func metaString(meta map[string]json.RawMessage, key string) string {
 }
 
 // metaValue makes a value for a session's Meta.
-func metaValue(s string) json.RawMessage { return appendString(nil, s) }
+func metaValue(s string) json.RawMessage { return jsonx.AppendString(nil, s) }

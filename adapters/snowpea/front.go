@@ -21,6 +21,7 @@ import (
 	"github.com/polyhost/polyhost/core/state"
 	"github.com/polyhost/polyhost/transports/guard"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
+	"github.com/polyhost/polyhost/transports/jsonx"
 	"github.com/polyhost/polyhost/transports/listen"
 	"github.com/polyhost/polyhost/transports/ws"
 )
@@ -88,8 +89,8 @@ func (f *Front) Listeners() []front.Listener {
 	mux.HandleFunc("GET /ws", f.serveWS)
 	mux.HandleFunc("GET /health", f.serveHealth)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, r *http.Request) {
-		b := appendString([]byte(`{"version":`), f.deps.Version)
-		b = appendString(append(b, `,"protocolVersion":`...), surface.ProtocolVersion)
+		b := jsonx.AppendString([]byte(`{"version":`), f.deps.Version)
+		b = jsonx.AppendString(append(b, `,"protocolVersion":`...), surface.ProtocolVersion)
 		f.serveJSON(w, append(b, '}'))
 	})
 	mux.HandleFunc("GET /protocol.json", func(w http.ResponseWriter, r *http.Request) { f.serveJSON(w, f.document) })

@@ -76,17 +76,3 @@ func FuzzMediaRange(f *testing.F) {
 		}
 	})
 }
-
-func FuzzAppendString(f *testing.F) {
-	f.Add("a\"\\\n\x00é\u2028\xff")
-	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
-			t.Fatalf("%q: %v", s, err)
-		}
-		var want string
-		if err := json.Unmarshal(encode(s), &want); err != nil || got != want {
-			t.Fatalf("%q is read back as %q, want %q", s, got, want)
-		}
-	})
-}

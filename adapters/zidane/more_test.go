@@ -2,7 +2,6 @@ package zidane
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -387,23 +386,4 @@ func TestServerThatStopsSaysSo(t *testing.T) {
 		t.Errorf("closed with %d %s", code, reason)
 	}
 	<-stopped
-}
-
-func TestStringsAreEncodedAsJSON(t *testing.T) {
-	t.Parallel()
-	for _, s := range []string{"", "plain", "a\"b\\c\n\r\t\x00\x1f\x7f", "é世界\u2028\U0001F600", "bad\xffbytes\xc3", "<&>"} {
-		got := appendString(nil, s)
-		if want := encode(s); !bytes.Equal(normal(t, got), normal(t, want)) || !json.Valid(got) {
-			t.Errorf("%q: %s, want %s", s, got, want)
-		}
-	}
-}
-
-func normal(t *testing.T, b []byte) []byte {
-	t.Helper()
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatalf("%s: %v", b, err)
-	}
-	return []byte(s)
 }

@@ -176,7 +176,7 @@ func settingsSet(ctx context.Context, c *call, p patchParams) (any, error) {
 	body := encode(settings)
 	frame := member(begin("settings:changed", len(body)+len(p.Cwd)+40), "settings", body)
 	if p.Cwd != "" {
-		frame = member(frame, "cwd", appendString(nil, p.Cwd))
+		frame = member(frame, "cwd", jsonx.AppendString(nil, p.Cwd))
 	}
 	c.signals.broadcast(frame)
 	return struct {

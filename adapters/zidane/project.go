@@ -9,6 +9,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // projection turns the events of one live session into signals.
@@ -283,7 +284,7 @@ func (p *projection) openPart(st *state.State, chat, turn id.ID, part *event.Par
 	o := &openPart{id: part.ID, run: p.runs[turn], wire: wireID(p.sid, st.Default, chat), sent: part.Text.Len(),
 		called: part.Tool != nil && part.Tool.Status != event.CallStreaming}
 	b := begin("event", 160)
-	b = member(b, "sessionId", appendString(nil, o.wire.String()))
+	b = member(b, "sessionId", jsonx.AppendString(nil, o.wire.String()))
 	b = append(b, `,"event":{"kind":"`...)
 	tail := `,"streaming":true,"turnId":"` + turn.String() + `"}`
 	switch part.Kind {
@@ -293,7 +294,7 @@ func (p *projection) openPart(st *state.State, chat, turn id.ID, part *event.Par
 		o.prefix, o.speech = append(b, `thinking","text":`...), true
 	default:
 		b = append(b, `tool-output","callId":`...)
-		b = appendString(b, part.Tool.Call)
+		b = jsonx.AppendString(b, part.Tool.Call)
 		o.prefix = append(b, `,"text":`...)
 		o.stderr = []byte(`,"stream":"stderr"` + tail)
 		tail = `,"stream":"stdout"` + tail
@@ -354,7 +355,7 @@ func (p *projection) piece(o *openPart, e *event.Event, text string, suffix []by
 	b := st.tape.Begin(len(o.prefix) + len(text) + len(text)/8 + len(suffix) + numberRoom + 2)
 	start := len(b)
 	b = append(b, o.prefix...)
-	b = appendString(b, text)
+	b = jsonx.AppendString(b, text)
 	b = append(b, suffix...)
 	p.f.signals.add(st, e.Seq, b, len(b)-start)
 }
@@ -378,7 +379,7 @@ func (p *projection) endPart(e *event.Event, b *event.PartEnded) {
 func (p *projection) progress(r *run, turn id.ID, seq uint64) {
 	r.told = true
 	b := p.beginFor("stream:progress", r.wire, 80)
-	b = member(b, "turnId", appendString(nil, turn.String()))
+	b = member(b, "turnId", jsonx.AppendString(nil, turn.String()))
 	b = member(b, "chars", strconv.AppendInt(nil, int64(r.chars), 10))
 	p.f.signals.send(r.wire, seq, b)
 }
@@ -400,17 +401,17 @@ func (p *projection) endRun(e *event.Event, b *event.TurnEnded, r *run, chat *st
 	}
 	p.f.usage.ran(e.At, usage) // before the run is over for anybody who then asks for the counts
 	frame := p.beginFor("turn:end", r.wire, 200)
-	frame = member(frame, "turnId", appendString(nil, e.Turn.String()))
+	frame = member(frame, "turnId", jsonx.AppendString(nil, e.Turn.String()))
 	p.f.signals.send(r.wire, e.Seq, member(frame, "usage", encode(usage)))
 	p.send(r.wire, e.Seq, "plans:snapshot", "snapshot", plansOf(chat.ID, chat.Plan))
 
 	frame = p.beginFor("run:end", r.wire, 200)
-	frame = member(frame, "runId", appendString(nil, e.Turn.String()))
+	frame = member(frame, "runId", jsonx.AppendString(nil, e.Turn.String()))
 	frame = member(frame, "ok", strconv.AppendBool(nil, b.Status == event.TurnComplete))
 	if reason, message := whyEnded(b.Status, b.Error); reason != "" {
-		frame = member(frame, "reason", appendString(nil, reason))
+		frame = member(frame, "reason", jsonx.AppendString(nil, reason))
 		if message != "" {
-			frame = member(frame, "message", appendString(nil, message))
+			frame = member(frame, "message", jsonx.AppendString(nil, message))
 		}
 	}
 	p.f.signals.send(r.wire, e.Seq, frame)
@@ -448,9 +449,9 @@ func between(a, b time.Time) int64 {
 
 func (p *projection) resolved(wire id.ID, seq uint64, b *event.InteractionResolved) {
 	frame := p.beginFor("interaction:closed", wire, 200)
-	frame = member(frame, "id", appendString(nil, b.ID.String()))
-	frame = member(frame, "outcome", appendString(nil, string(b.Resolution.Outcome)))
-	frame = member(frame, "by", appendString(nil, actorName(b.Resolution.By)))
+	frame = member(frame, "id", jsonx.AppendString(nil, b.ID.String()))
+	frame = member(frame, "outcome", jsonx.AppendString(nil, string(b.Resolution.Outcome)))
+	frame = member(frame, "by", jsonx.AppendString(nil, actorName(b.Resolution.By)))
 	p.f.signals.send(wire, seq, frame)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
 	"github.com/polyhost/polyhost/core/state"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // chatOf finds a session's chat with its state.
@@ -244,8 +245,8 @@ func (d *drafts) run(ctx context.Context) {
 // tell sends a draft to all connections but the one it comes from. It has no
 // number, because that one would miss it.
 func (d *drafts) tell(wire id.ID, b *event.DraftChanged) {
-	frame := member(begin("draft:changed", len(b.Text)+100), "sessionId", appendString(nil, wire.String()))
-	frame = append(member(frame, "text", appendString(nil, b.Text)), '}', '}')
+	frame := member(begin("draft:changed", len(b.Text)+100), "sessionId", jsonx.AppendString(nil, wire.String()))
+	frame = append(member(frame, "text", jsonx.AppendString(nil, b.Text)), '}', '}')
 	d.f.mu.Lock()
 	defer d.f.mu.Unlock()
 	for c := range d.f.conns {

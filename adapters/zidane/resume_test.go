@@ -11,6 +11,7 @@ import (
 
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
 // resume asks for what was missed, as a client does, and checks its form.
@@ -149,7 +150,7 @@ func TestLogKeepsItsLimits(t *testing.T) {
 			session := rapid.SampledFrom(sessions).Draw(t, "session")
 			for range rapid.IntRange(1, 10).Draw(t, "signals") {
 				body := strings.Repeat("x", rapid.IntRange(0, size).Draw(t, "bytes"))
-				frame := member(begin("event", 0), "text", appendString(nil, body))
+				frame := member(begin("event", 0), "text", jsonx.AppendString(nil, body))
 				sent[session] = append(sent[session], string(frame[len(framePrefix):])+"}")
 				s.send(session, uint64(len(sent[session])), frame)
 			}
@@ -207,7 +208,7 @@ func TestLeastRecentlyWrittenLogGoesFirst(t *testing.T) {
 	s := newSignals("epoch", logLimits{signals: 100, bytes: 4 * piece, total: 32 * piece})
 	fill := func(session id.ID) {
 		for range 4 {
-			s.send(session, 0, member(begin("event", piece), "text", appendString(nil, strings.Repeat("x", piece-100))))
+			s.send(session, 0, member(begin("event", piece), "text", jsonx.AppendString(nil, strings.Repeat("x", piece-100))))
 		}
 	}
 	var sessions []id.ID

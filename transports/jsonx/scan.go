@@ -8,6 +8,8 @@
 // missing fields can be refused. As there, the last of several equal keys wins
 // and null leaves a field as if it were absent.
 //
+// The other way it encodes without the escapes for HTML, and strings quickly.
+//
 // It must not know any protocol: callers turn its errors into their own codes.
 package jsonx
 
