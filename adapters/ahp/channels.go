@@ -16,8 +16,8 @@ type service interface {
 	// opened finds a channel that is there; its ch is nil while nothing was
 	// said on it yet.
 	opened(uri string) (held, error)
-	// dispatch does what a client says on a channel. errUnchanged, errNowhere
-	// and refusals are answered as on a session.
+	// dispatch does what a client says on a channel. errUnchanged and
+	// refusals are answered as on a session.
 	dispatch(ctx context.Context, a *action, typ string) error
 	// released tells that the last connection left a channel.
 	released(uri string)

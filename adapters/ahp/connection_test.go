@@ -204,7 +204,6 @@ func TestHostileMessages(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"dispatchAction"}`,
 		`{"jsonrpc":"2.0","method":"dispatchAction","params":{"channel":"` + chat + `","clientSeq":"x","action":{"type":"chat/turnStarted"}}}`,
 		`{"jsonrpc":"2.0","method":"dispatchAction","params":{"channel":"` + chat + `","clientSeq":1,"action":[]}}`,
-		`{"jsonrpc":"2.0","method":"dispatchAction","params":{"channel":"demo:/nowhere","clientSeq":1,"action":{"type":"session/titleChanged","title":"x"}}}`,
 		`{"jsonrpc":"2.0","method":"setClientManagedSettingsPermissions","params":{"permissions":{}}}`,
 		`{"jsonrpc":"2.0","id":77,"result":{}}`,
 	} {
@@ -214,6 +213,10 @@ func TestHostileMessages(t *testing.T) {
 		uri, why string
 		action   object
 	}{
+		{"demo:/nowhere", "no such channel", object{"type": "session/titleChanged", "title": "x"}},
+		{"demo:/nowhere/annotations", "no such channel", object{"type": "annotations/removed", "annotationId": "x"}},
+		{"ahp-chat:/nowhere", "no such channel", object{"type": "chat/turnCancelled", "turnId": "t", "duration": 1}},
+		{"ahp-terminal:/nowhere", "no such channel", object{"type": "terminal/cleared"}},
 		{chat, "only the host", object{"type": "chat/delta", "turnId": "t", "partId": "p", "content": "x"}},
 		{chat, "knows no action", object{"type": "chat/nonsense"}},
 		{chat, "does not belong", object{"type": "session/isReadChanged", "isRead": true}},

@@ -136,8 +136,6 @@ func (c *conn) dispatch(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	}
 	switch {
 	case err == nil, errors.Is(err, errUnchanged):
-	case errors.Is(err, errNowhere):
-		c.log.Debug("An action on a channel that does not exist was dropped", "channel", clip(p.Channel), "action", clip(typ.Type))
 	default:
 		c.refuse(p.Channel, p.Action, &a.origin, refusalText(err))
 		c.log.Debug("An action was refused", "channel", clip(p.Channel), "action", clip(typ.Type), "err", err)
@@ -162,8 +160,8 @@ func (a *action) confirm(ctx context.Context, anyway bool) bool {
 	return true
 }
 
-// errNowhere: the channel does not exist, and nobody is told.
-var errNowhere = errors.New("no such channel")
+// errNowhere refuses what is said on a channel that is not there, or not any more.
+const errNowhere = refusal("there is no such channel, or not any more")
 
 func (a *action) do(ctx context.Context, typ string) error {
 	if hostOnly[typ] {
