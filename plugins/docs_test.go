@@ -2,10 +2,11 @@ package plugins
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/docs/doctest"
 
 	"github.com/polyhost/polyhost/core/agent"
 )
@@ -45,26 +46,7 @@ var abilities = map[string]string{
 // drifts.
 func TestDocsShowWhatAgentsCan(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "../docs/backends.md", "<!-- abilities begin -->\n", "<!-- abilities end -->"
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the page has no place for the table")
-	}
-	want := before + begin + abilityTable(t) + end + after
-	if want == string(raw) {
-		return
-	}
-	if os.Getenv("POLYHOST_UPDATE_DOCS") == "" {
-		t.Fatal("the page is old: run the test with POLYHOST_UPDATE_DOCS=1")
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctest.Table(t, "../docs/backends.md", "table", abilityTable(t))
 }
 
 func abilityTable(t *testing.T) string {

@@ -3,36 +3,18 @@ package ahp
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/docs/doctest"
 )
 
 // TestDocsShowTheSurface holds the page to the tables that the front is served
 // from.
 func TestDocsShowTheSurface(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "../../docs/protocols/ahp.md", "<!-- surface begins -->\n", "<!-- surface ends -->"
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the page has no place for the surface")
-	}
-	want := before + begin + surfaceTable() + end + after
-	if want == string(raw) {
-		return
-	}
-	if os.Getenv("POLYHOST_UPDATE_DOCS") == "" {
-		t.Fatal("the page is old: run the test with POLYHOST_UPDATE_DOCS=1")
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctest.Table(t, "../../docs/protocols/ahp.md", "surface", surfaceTable())
 }
 
 func surfaceTable() string {

@@ -3,10 +3,11 @@ package bae
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/docs/doctest"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -16,26 +17,7 @@ import (
 func TestDocsShowTheSurface(t *testing.T) {
 	t.Parallel()
 	g := start(t, options{})
-	const file, begin, end = "../../docs/protocols/bae.md", "<!-- surface begins -->\n", "<!-- surface ends -->"
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the page has no place for the surface")
-	}
-	want := before + begin + surface(t, g.f) + end + after
-	if want == string(raw) {
-		return
-	}
-	if os.Getenv("POLYHOST_UPDATE_DOCS") == "" {
-		t.Fatal("the page is old: run the test with POLYHOST_UPDATE_DOCS=1")
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctest.Table(t, "../../docs/protocols/bae.md", "surface", surface(t, g.f))
 }
 
 func surface(t *testing.T, f *Front) string {

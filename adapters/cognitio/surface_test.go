@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyhost/polyhost/docs/doctest"
+
 	"github.com/go-chi/chi/v5"
 )
 
@@ -137,26 +139,7 @@ func TestWhatIsNotServedAnswersInJSON(t *testing.T) {
 // The table in the docs is made from the surface, so that neither drifts.
 func TestDocsShowTheSurface(t *testing.T) {
 	t.Parallel()
-	const file, begin, end = "../../docs/protocols/cognitio.md", "<!-- surface begins -->\n", "<!-- surface ends -->"
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("the page has no place for the surface")
-	}
-	want := before + begin + surfaceTable() + end + after
-	if want == string(raw) {
-		return
-	}
-	if os.Getenv("POLYHOST_UPDATE_DOCS") == "" {
-		t.Fatal("the page is old: run the test with POLYHOST_UPDATE_DOCS=1")
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctest.Table(t, "../../docs/protocols/cognitio.md", "surface", surfaceTable())
 }
 
 func surfaceTable() string {

@@ -3,21 +3,16 @@ package snowpea
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/polyhost/polyhost/docs/doctest"
 
 	"github.com/polyhost/polyhost/core/event"
 )
 
 func approvalForTest() *ask { return &ask{i: &event.Interaction{Kind: event.Approval}} }
-
-const (
-	docsPage  = "../../docs/protocols/snowpea.md"
-	docsBegin = "<!-- surface: made from the method table; go test -run TestDocs with UPDATE_DOCS=1 writes it -->\n"
-	docsEnd   = "<!-- end of surface -->\n"
-)
 
 // surfaceTable is the method table as the documentation shows it.
 func surfaceTable() string {
@@ -40,24 +35,8 @@ func surfaceTable() string {
 	return b.String()
 }
 
-func TestDocsListTheSurface(t *testing.T) {
+// The table in the docs is made from the method table, so that neither drifts.
+func TestDocsShowTheSurface(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile(docsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(b), docsBegin)
-	table, after, ok2 := strings.Cut(rest, docsEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", docsPage)
-	}
-	if table == surfaceTable() {
-		return
-	}
-	if os.Getenv("UPDATE_DOCS") == "" {
-		t.Fatalf("%s is out of date: run this test with UPDATE_DOCS=1", docsPage)
-	}
-	if err := os.WriteFile(docsPage, []byte(before+docsBegin+surfaceTable()+docsEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	doctest.Table(t, "../../docs/protocols/snowpea.md", "surface", surfaceTable())
 }
