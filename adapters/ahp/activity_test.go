@@ -3,6 +3,9 @@ package ahp
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/polyhost/polyhost/core/event"
+	"github.com/polyhost/polyhost/core/host"
 )
 
 // What a session does is what its default chat does, or else another chat of it. Its
@@ -50,22 +53,39 @@ func TestARowSaysWhatItsSessionDoes(t *testing.T) {
 	writeFile(t, filepath.Join(g.dir, "two"), "")
 	shows(nil)
 
+	// So does one that nobody opened here.
+	other, err := g.host.CreateSession(t.Context(), host.CreateSession{Backend: "demo", Dirs: []string{g.dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Prompt(t.Context(), host.Prompt{Command: until("three"), By: event.Actor{Front: "test"}}); err != nil {
+		t.Fatal(err)
+	}
+	name := sessionURI(&other.State().Info)
+	list.wait(0, "the row of a session that nobody opened", func(object) bool { return list.rows[name] != nil && list.rows[name]["activity"] == until("three") })
+	if row := later.list()[name]; row["activity"] != until("three") {
+		t.Errorf("listed with %v", row)
+	}
+	writeFile(t, filepath.Join(g.dir, "three"), "")
+	list.wait(0, "its end", func(object) bool { return list.rows[name]["activity"] == nil })
+
 	// A row was told only when it moved, and only that.
 	list.mu.Lock()
 	defer list.mu.Unlock()
-	var was any
+	was := map[any]any{}
 	for _, f := range list.frames {
 		params, _ := f["params"].(object)
 		switch f["method"] {
 		case "root/sessionAdded":
-			was = params["summary"].(object)["activity"]
+			row := params["summary"].(object)
+			was[row["resource"]] = row["activity"]
 		case "root/sessionSummaryChanged":
 			now, told := params["changes"].(object)["activity"]
-			if told && now == was {
+			if told && now == was[params["session"]] {
 				t.Errorf("told again that it does %v", now)
 			}
 			if told {
-				was = now
+				was[params["session"]] = now
 			}
 		}
 	}

@@ -210,7 +210,6 @@ func (f *Front) Run(ctx context.Context) error {
 	f.wg.Go(f.keepMarks)
 	f.wg.Go(f.sweep)
 	f.wg.Go(func() { f.facts.run(f.ctx) })
-	f.wg.Go(func() { f.root.tellActivities(f.ctx) })
 	f.wg.Go(func() { f.worktrees.sweep(f.ctx) })
 	err := f.root.run(f.ctx)
 	<-f.ctx.Done()

@@ -138,10 +138,6 @@ const (
 	outputEvery = 150 * time.Millisecond
 	outputTail  = 32 << 10
 
-	// activityEvery is how long what sessions do is gathered before it is told of
-	// their rows: whoever looks at a list does not follow quicker calls.
-	activityEvery = time.Second
-
 	// previewBytes is how much of a command's output its result shows, the end.
 	previewBytes = 4 << 10
 

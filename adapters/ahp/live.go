@@ -118,9 +118,7 @@ func (f *Front) project(ctx context.Context, sid id.ID) (*live, error) {
 	for _, c := range l.st.Chats {
 		l.meet(c)
 	}
-	if l.doing = l.doingNow(); l.doing != "" {
-		f.root.doing.set(sid, l.doing)
-	}
+	l.doing = l.st.Doing()
 	f.lives[sid] = l
 	f.projecting.Go(func() { l.run(f.ctx) })
 	f.dismissAbsent(l.st.Tools, s)
@@ -227,9 +225,6 @@ func (l *live) reopen(ctx context.Context) bool {
 		}
 	}
 	l.gone = true
-	if l.doing != "" {
-		l.front.root.doing.set(l.id, "")
-	}
 	for i := range l.clients {
 		l.unplug(&l.clients[i])
 	}

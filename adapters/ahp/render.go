@@ -338,25 +338,6 @@ func (r *renderer) activityOf(c *state.Chat) uint32 {
 	return reduce.Running
 }
 
-// doing is what a chat does in one line: the call that runs, or else the step
-// of the plan, for which the protocol has no other place.
-func doing(c *state.Chat) string {
-	if c.Active == nil {
-		return ""
-	}
-	for i := len(c.Active.Parts) - 1; i >= 0; i-- {
-		if p := c.Active.Parts[i]; p.Tool != nil && p.Tool.Status == event.CallRunning {
-			return title(p.Tool)
-		}
-	}
-	for _, step := range c.Plan {
-		if step.Status == event.PlanActive {
-			return step.Text
-		}
-	}
-	return ""
-}
-
 func (r *renderer) originOf(o event.Origin) *chatOrigin { return originOf(o, r.speller, r.st.Default) }
 
 // originOf names the chat that another one comes from as it was called then: it
@@ -406,7 +387,7 @@ func chatTitle(c *event.ChatInfo, info *event.SessionInfo, dflt id.ID) string {
 // it.
 func (r *renderer) head(c *state.Chat, read bool) chatHead {
 	h := chatHead{Resource: r.chatURI(c.ID), Title: chatTitle(&c.ChatInfo, &r.st.Info, r.st.Default), Status: r.activityOf(c),
-		Activity: doing(c), ModifiedAt: modifiedAt(c), Origin: r.originOf(c.Origin), Interactivity: interactivity(c.Origin),
+		Activity: c.Doing(), ModifiedAt: modifiedAt(c), Origin: r.originOf(c.Origin), Interactivity: interactivity(c.Origin),
 		Movable: r.movable(c)}
 	if len(c.Dirs) > 0 {
 		h.WorkingDirectories = dirURIs(c.Dirs)

@@ -17,7 +17,6 @@ type rootChannel struct {
 	front *Front
 	ch    *channel
 	watch *host.Watch
-	doing *activities
 
 	mu   sync.Mutex // held while something is said, so that snapshots agree
 	rows map[id.ID]sessionRow
@@ -31,7 +30,7 @@ type rootChannel struct {
 // newRoot begins to watch, before the front has clients: they would not hear
 // of the sessions that were made until it did.
 func newRoot(f *Front) *rootChannel {
-	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), doing: newActivities(), rows: map[id.ID]sessionRow{},
+	r := &rootChannel{front: f, ch: f.journal.open(rootURI), watch: f.host.Watch(), rows: map[id.ID]sessionRow{},
 		agents: f.agents(), terminals: []terminalInfo{}, settings: f.settings.values}
 	for _, sum := range f.host.List(host.Filter{IncludeClosed: true, IncludeArchived: true}) {
 		r.rows[sum.Info.ID] = f.row(&sum, sessionURI(&sum.Info))
@@ -141,19 +140,16 @@ func (r *rootChannel) changed(c *host.Change) {
 		})
 	default:
 		now := r.front.row(&c.Summary, sessionURI(&c.Summary.Info))
-		now.Activity = r.doing.of(c.Session, now.Status)
 		if dirs := c.Summary.Info.Dirs; len(dirs) > 0 {
 			r.front.facts.want(dirs[0], !known || old.Status&statusRuns != now.Status&statusRuns)
 		}
 		r.rows[c.Session] = now
 		if !known {
 			r.tell(c.Session, now.Resource, "root/sessionAdded", func(uri string) any {
-				row := r.front.row(&c.Summary, uri)
-				row.Activity = now.Activity
 				return struct {
 					Channel string     `json:"channel"`
 					Summary sessionRow `json:"summary"`
-				}{rootURI, row}
+				}{rootURI, r.front.row(&c.Summary, uri)}
 			})
 			break
 		}

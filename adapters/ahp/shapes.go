@@ -397,7 +397,7 @@ type sessionRow struct {
 	Provider           string         `json:"provider"`
 	Title              string         `json:"title"`
 	Status             uint32         `json:"status"`
-	Activity           string         `json:"activity,omitempty"` // the root's to fill in
+	Activity           string         `json:"activity,omitempty"`
 	Origin             *sessionOrigin `json:"origin,omitempty"`
 	CreatedAt          string         `json:"createdAt"`
 	ModifiedAt         string         `json:"modifiedAt"`

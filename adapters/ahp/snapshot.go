@@ -182,7 +182,7 @@ func olderThan(turns []*state.Turn) string {
 func (f *Front) row(sum *host.Summary, uri string) sessionRow {
 	info := &sum.Info
 	sp := speller{uri}
-	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived),
+	r := sessionRow{Resource: uri, Provider: info.Backend, Title: info.Title, Status: status(sum.Status, info.Unread, info.Archived), Activity: sum.Activity,
 		Origin: sessionOriginOf(info), CreatedAt: stamp(info.CreatedAt), ModifiedAt: stamp(sum.ModifiedAt), WorkingDirectories: dirURIs(info.Dirs),
 		DefaultChat: sp.chat(sum.Default, sum.Default, nil), Meta: f.rowMeta(info)}
 	if len(info.Dirs) > 0 {

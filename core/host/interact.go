@@ -290,8 +290,10 @@ func (s *Session) forgetSettled(i id.ID) {
 	}
 }
 
-// nextExpiry is when the first open interaction expires.
-func (s *Session) nextExpiry() (first time.Time) {
+// nextDue is when the first open interaction expires, or the list is told what the
+// session does.
+func (s *Session) nextDue() time.Time {
+	first := s.tellAt
 	for _, i := range s.work.Open {
 		if !i.ExpiresAt.IsZero() && (first.IsZero() || i.ExpiresAt.Before(first)) {
 			first = i.ExpiresAt
@@ -300,7 +302,11 @@ func (s *Session) nextExpiry() (first time.Time) {
 	return first
 }
 
-func (s *Session) expire() {
+// due does what is to be done by now.
+func (s *Session) due() {
+	if !s.tellAt.IsZero() && !s.tellAt.After(s.at) {
+		s.tell()
+	}
 	for _, i := range s.work.Open {
 		if !i.ExpiresAt.IsZero() && !i.ExpiresAt.After(s.at) {
 			s.settle(i, expired)

@@ -122,6 +122,9 @@ const (
 	// tell a late answer from a wrong one.
 	MaxSettled = 1024
 
+	// activityEvery is how long what a session does is gathered before the list is
+	// told of it alone: whoever looks at a list does not follow quicker calls.
+	activityEvery = time.Second
 	// flushEvery is how long deltas are gathered; the store may let them wait
 	// for its own window after that.
 	flushEvery = 25 * time.Millisecond

@@ -56,6 +56,8 @@ type Session struct {
 	deleted   bool
 	resumes   bool                              // run begins with what waits
 	expiry    time.Time                         // of the expiry timer
+	tellAt    time.Time                         // when it is told what the session does; zero: it was
+	told      string                            // what it does, as it was last told
 	late      int64                             // frames that came after their turn's end
 	lent      atomic.Pointer[map[string]string] // for agents that start
 	silent    bool                              // nobody hears of what is imported
@@ -153,7 +155,7 @@ func (s *Session) run() {
 				s.commit()
 			case <-expire.C:
 				s.expiry = time.Time{}
-				s.round(s.expire)
+				s.round(s.due)
 			case <-s.lost:
 				s.abandon()
 			case <-idle.C:
@@ -167,7 +169,7 @@ func (s *Session) run() {
 			flushing = true
 			flush.Reset(flushEvery)
 		}
-		if next := s.nextExpiry(); !next.Equal(s.expiry) {
+		if next := s.nextDue(); !next.Equal(s.expiry) {
 			s.expiry = next
 			if !next.IsZero() {
 				expire.Reset(time.Until(next))
@@ -265,10 +267,23 @@ func (s *Session) noteReason(body event.Body) {
 	case *event.ChatAdded, *event.ChatUpdated, *event.ChatRemoved, *event.ChatsReordered, *event.ChatTruncated:
 		reason = reasonChat
 	case *event.MessageRemoved, *event.MessageUpdated, *event.QueueReordered, *event.UsageReported:
+	case *event.ToolReady, *event.ToolRunning, *event.ToolEnded, *event.PlanUpdated:
+		if s.tellAt.IsZero() {
+			s.tellAt = s.at.Add(activityEvery)
+		}
+		return
 	default:
 		return
 	}
 	s.reason = reason
+}
+
+// tell has the list show what the session does, if it shows something else.
+func (s *Session) tell() {
+	s.tellAt = time.Time{}
+	if clipTitle(s.work.Doing()) != s.told && s.reason == "" {
+		s.reason = reasonActivity
+	}
 }
 
 func interactionReason(k event.InteractionKind) string {
@@ -289,6 +304,7 @@ func (s *Session) commit() {
 	if reason != "" {
 		s.reason = ""
 		sum = summarise(s.work, s.private)
+		s.told = sum.Activity
 		if b, err := json.Marshal(&sum); err == nil {
 			s.w.put = append(s.w.put, store.KV{Key: summaryKey(s.id), Value: b})
 		}

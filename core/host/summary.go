@@ -31,12 +31,15 @@ type Summary struct {
 	Approvals  int               `json:"approvals,omitempty"`
 	Questions  int               `json:"questions,omitempty"`
 	Queued     int               `json:"queued,omitempty"`
-	LastPrompt string            `json:"last_prompt,omitempty"`
-	Usage      event.Usage       `json:"usage,omitzero"`
-	Chats      []ChatSummary     `json:"chats"`
-	Default    id.ID             `json:"default"`
-	LastTurn   event.TurnStatus  `json:"last_turn,omitempty"`
-	LastError  *event.Error      `json:"last_error,omitempty"`
+	// Activity is what the session does in one line, "" when it does nothing. When it
+	// alone moves, the summary follows within a second or so.
+	Activity   string           `json:"-"`
+	LastPrompt string           `json:"last_prompt,omitempty"`
+	Usage      event.Usage      `json:"usage,omitzero"`
+	Chats      []ChatSummary    `json:"chats"`
+	Default    id.ID            `json:"default"`
+	LastTurn   event.TurnStatus `json:"last_turn,omitempty"`
+	LastError  *event.Error     `json:"last_error,omitempty"`
 	// Private: not announced, and not listed unless asked for.
 	Private bool `json:"private,omitempty"`
 	// Past: the session is a conversation of the agent's own whose turns were
@@ -58,7 +61,8 @@ type ChatSummary struct {
 // summarise makes the summary of a state.
 func summarise(st *state.State, private bool) Summary {
 	s := Summary{Info: st.Info, ModifiedAt: st.ModifiedAt, Seq: st.Seq, LastPrompt: st.LastPrompt,
-		Usage: st.Usage, Default: st.Default, Private: private && st.Info.Provisional, Live: true}
+		Usage: st.Usage, Default: st.Default, Private: private && st.Info.Provisional, Live: true,
+		Activity: clipTitle(st.Doing())}
 	if len(s.LastPrompt) > maxLastPrompt {
 		s.LastPrompt = validPrefix(s.LastPrompt, maxLastPrompt)
 	}

@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -106,4 +108,38 @@ func TestAChatIsFoundOnceItIsHeardOf(t *testing.T) {
 	if _, ok := f.host.SessionOf(last); ok {
 		t.Error("a chat that is gone is still found")
 	}
+}
+
+// The list says what a session does, whoever opened it, and that it does nothing any
+// more.
+func TestTheListSaysWhatASessionDoes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	w := f.host.Watch()
+	defer w.Close()
+	shows := func(doing string, while host.Status) {
+		t.Helper()
+		for {
+			changes, err := w.Next(f.ctx())
+			if err != nil {
+				t.Fatalf("waiting for a session that does %q: %v", doing, err)
+			}
+			now := changes[len(changes)-1].Summary
+			if now.Activity == doing && now.Status == while {
+				break
+			}
+		}
+		if now, _ := f.host.Summary(s.ID()); now.Activity != doing {
+			t.Errorf("listed with %q", now.Activity)
+		}
+	}
+	const long = "until [ -e done ]; do sleep 0.1; done"
+	p := f.prompt(s, "", func(p *host.Prompt) { p.Command = long })
+	shows(long, host.Running)
+	if err := os.WriteFile(filepath.Join(f.dir, "done"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.wait(s, p.Turn)
+	shows("", host.Idle)
 }

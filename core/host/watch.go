@@ -24,7 +24,7 @@ type Change struct {
 	Session id.ID
 	Summary Summary
 	// Reason is the newest cause: created, prompt, turn, approval,
-	// question, renamed, closed, deleted, chat or updated.
+	// question, renamed, closed, deleted, chat, activity or updated.
 	Reason string
 }
 
@@ -214,5 +214,6 @@ const (
 	reasonClosed   = "closed"
 	reasonDeleted  = "deleted"
 	reasonChat     = "chat"
+	reasonActivity = "activity"
 	reasonUpdated  = "updated"
 )
