@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 
+	"github.com/polyhost/polyhost/core/users"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -15,7 +16,7 @@ const (
 	ownerKey  = "ahpd.owner"
 )
 
-// signIn tells whose token it is.
+// signIn tells whose token it is: a user's name.
 func (c *conn) signIn(token string) (user string, err error) {
 	name, ok, err := c.front.users.Verify(token)
 	if err != nil {
@@ -27,7 +28,7 @@ func (c *conn) signIn(token string) (user string, err error) {
 			Data: map[string]any{"resources": []lendable{usersResource}}}
 	}
 	c.log.Info("A user signs in", "client", c.who().id, "user", name)
-	return "user:" + name, nil
+	return name, nil
 }
 
 // person is who speaks through the connection: a user, or whoever has the
@@ -36,12 +37,34 @@ func (c *conn) person() string {
 	if c.front.users == nil {
 		return ""
 	}
+	if name := c.user(); name != "" {
+		return "user:" + name
+	}
+	return c.front.rootPerson
+}
+
+// user is the name of who signed in, or "".
+func (c *conn) user() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := c.good(usersResource.Resource); l != nil {
 		return l.user
 	}
-	return c.front.rootPerson
+	return ""
+}
+
+// may reports whether who speaks through the connection may do what needs a
+// grant: a user who has it, as of now, and everybody who did not sign in.
+func (c *conn) may(grant users.Grant) bool {
+	name := c.user()
+	if name == "" {
+		return true
+	}
+	granted, err := c.front.users.Granted(name, grant)
+	if err != nil {
+		c.log.Error("What was granted to a user cannot be read", "user", name, "err", err)
+	}
+	return granted
 }
 
 // rootPerson names who has the host's own token.

@@ -144,6 +144,82 @@ func TestASignInRunsOut(t *testing.T) {
 	}
 }
 
+// A user who has not been granted it says neither what is trusted nor how much is
+// kept; who has the host's own token alone says both.
+func TestSettingsOfAllNeedAGrant(t *testing.T) {
+	t.Parallel()
+	g, token := peopled(t)
+	ann, root := g.connect("ann"), g.connect("root")
+	push := func(p *peer, replace bool, config object) string {
+		t.Helper()
+		env := p.echo(p.dispatch(rootURI, object{"type": "root/configChanged", "config": config, "replace": replace}))
+		reason, _ := env["rejectionReason"].(string)
+		return reason
+	}
+	values := func(p *peer) string { return show(p.configured()) }
+	trust := object{"enabled": true, "trustedUris": []any{"file:///a"}}
+	if why := push(root, false, object{"replayBytes": 2 << 20, "workspaceTrust": trust, "telemetryLevel": "off"}); why != "" {
+		t.Fatalf("the host's own token: %s", why)
+	}
+	ann.call("authenticate", signs(token))
+	for key, needs := range map[string]string{"clientQueueBytes": "config:write", "replayBytes": "config:write", "workspaceTrust": "trust:push"} {
+		value := any(3 << 20)
+		if key == "workspaceTrust" {
+			value = trust
+		}
+		want := "this host does not take " + key + ": needs the grant " + needs
+		if why := push(ann, false, object{key: value}); why != want {
+			t.Errorf("%s: %q", key, why)
+		}
+	}
+	// The rest of a push is taken, and what a replacement may not touch stays.
+	seq := ann.dispatch(rootURI, object{"type": "root/configChanged", "replace": true,
+		"config": object{"http.proxy": "p", "replayBytes": 4 << 20, "clientQueueBytes": "many"}})
+	f, _ := ann.wait(0, "the refusal of a part", func(f object) bool {
+		env, _ := f["params"].(object)
+		o, _ := env["origin"].(object)
+		return env["rejectionReason"] != nil && o["clientSeq"] == seq
+	})
+	env := f["params"].(object)
+	if why := env["rejectionReason"]; why != "this host does not take clientQueueBytes: want number, got string; replayBytes: needs the grant config:write" {
+		t.Errorf("refused is %v", why)
+	}
+	if got, want := values(ann), `{"http.proxy":"p","replayBytes":2097152}`; got != want {
+		t.Errorf("after a replacement there is %s", got)
+	}
+	root.until(rootURI, "the replacement", func(s object) bool {
+		v := s["config"].(object)["values"].(object)
+		return v["http.proxy"] == "p" && v["replayBytes"] == float64(2<<20) && v["telemetryLevel"] == nil && v["workspaceTrust"] != nil
+	})
+	// Grants count from then on, and as long as there are any.
+	people := users.In(g.home)
+	if err := people.Grant("ann", users.Grants...); err != nil {
+		t.Fatal(err)
+	}
+	if why := push(ann, false, object{"replayBytes": 3 << 20, "workspaceTrust": trust}); why != "" {
+		t.Errorf("with both grants: %s", why)
+	}
+	if err := people.Grant("ann", users.TrustPush); err != nil {
+		t.Fatal(err)
+	}
+	if why := push(ann, true, object{}); why != "" {
+		t.Errorf("a replacement by nothing: %s", why)
+	}
+	if got, want := values(ann), `{"replayBytes":3145728}`; got != want {
+		t.Errorf("with one grant it leaves %s", got)
+	}
+	if err := people.Remove("ann"); err != nil {
+		t.Fatal(err)
+	}
+	if why := push(ann, false, object{"workspaceTrust": trust}); !strings.Contains(why, "trust:push") {
+		t.Errorf("a user who was removed: %q", why)
+	}
+	ann.call("authenticate", signs(""))
+	if why := push(ann, false, object{"workspaceTrust": trust}); why != "" {
+		t.Errorf("signed out: %s", why)
+	}
+}
+
 // lender is an agent that takes tokens, and notes those that it is started with.
 type lender struct {
 	*demo.Backend

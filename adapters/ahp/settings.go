@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/polyhost/polyhost/core/store"
+	"github.com/polyhost/polyhost/core/users"
 	"github.com/polyhost/polyhost/transports/jsonx"
 )
 
@@ -96,6 +97,9 @@ func declareSettings() rootSchema {
 
 // ofConnection reports whether a setting is kept on the connection.
 func ofConnection(key string) bool { return key == keyShell || key == keyTrust }
+
+// guarded are the settings that need a grant of who signed in.
+var guarded = map[string]users.Grant{keyTrust: users.TrustPush, keyQueue: users.ConfigWrite, keyReplay: users.ConfigWrite}
 
 // check judges a value of a setting.
 func (s *rootSchema) check(key string, raw json.RawMessage) error {
@@ -230,7 +234,8 @@ func (c *conn) shell() string {
 }
 
 // configureRoot takes what a client pushes of the settings. Each that cannot be
-// is refused by name, and the others are taken.
+// is refused by name, and the others are taken. What a replacement leaves out
+// goes, but for what its sender may not push.
 func (a *action) configureRoot(ctx context.Context) error {
 	var p struct {
 		Config  values `json:"config" jsonx:"required"`
@@ -240,12 +245,20 @@ func (a *action) configureRoot(ctx context.Context) error {
 		return err
 	}
 	shared, own, bad := values{}, values{}, values{}
-	var why []string
+	var why, kept []string
+	for key, grant := range guarded {
+		if (p.Replace || p.Config[key] != nil) && !a.conn.may(grant) {
+			kept = append(kept, key)
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.Config)) {
 		raw := p.Config[key]
 		err := declared.check(key, raw)
 		if err == nil && key == keyWords {
 			err = a.conn.front.checkServed(raw)
+		}
+		if err == nil && slices.Contains(kept, key) {
+			err = fmt.Errorf("needs the grant %s", guarded[key])
 		}
 		switch {
 		case err != nil:
@@ -260,7 +273,7 @@ func (a *action) configureRoot(ctx context.Context) error {
 	if len(p.Config) > 0 && len(bad) == len(p.Config) {
 		return settingsRefusal(why)
 	}
-	if err := a.pushSettings(ctx, shared, own, p.Replace); err != nil {
+	if err := a.pushSettings(ctx, shared, own, p.Replace, kept); err != nil {
 		return err
 	}
 	if len(bad) > 0 {
@@ -284,11 +297,23 @@ type settingsAction struct {
 }
 
 // pushSettings keeps settings, and says what changed: to everyone what is
-// shared, and to the client what is its own.
-func (a *action) pushSettings(ctx context.Context, shared, own values, replace bool) error {
+// shared, and to the client what is its own. A replacement keeps what is kept.
+func (a *action) pushSettings(ctx context.Context, shared, own values, replace bool, kept []string) error {
 	f := a.conn.front
 	f.settings.mu.Lock()
 	defer f.settings.mu.Unlock()
+	if replace {
+		a.conn.mu.Lock()
+		for _, key := range kept {
+			if raw, ok := f.settings.values[key]; ok {
+				shared[key] = raw
+			}
+			if raw, ok := a.conn.settings[key]; ok {
+				own[key] = raw
+			}
+		}
+		a.conn.mu.Unlock()
+	}
 	now := values{}
 	if !replace {
 		maps.Copy(now, f.settings.values)

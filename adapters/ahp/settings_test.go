@@ -70,7 +70,7 @@ func TestSettingsOfAClientThatLeavesAreWhatIsStored(t *testing.T) {
 	leave()
 	for i := range 40 { // whether the store or the leaving is heard first is chance
 		a := &action{conn: c, uri: rootURI, origin: origin{"editor", json.Number(strconv.Itoa(i))}}
-		_ = a.pushSettings(left, values{keyTools: encode(i%2 == 0)}, nil, false)
+		_ = a.pushSettings(left, values{keyTools: encode(i%2 == 0)}, nil, false, nil)
 		b, err := g.host.KV(front).Get(t.Context(), settingsKey)
 		if err != nil {
 			t.Fatal(err)

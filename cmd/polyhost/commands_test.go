@@ -150,6 +150,9 @@ func TestDoctorFindsWhatIsWrongAndSaysHowToMendIt(t *testing.T) {
 	if err := os.WriteFile(plugin, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(h.place.Home, "users.json"), []byte(`{"users":[],"more":1}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	o := h.run("doctor", "--json", "--port-base", "0")
 	if o.code != 1 {
 		t.Errorf("exit code %d", o.code)
@@ -163,6 +166,8 @@ func TestDoctorFindsWhatIsWrongAndSaysHowToMendIt(t *testing.T) {
 		detail, mend string
 	}{
 		"home":      {doctor.Wrong, "open to other users", "chmod 700"},
+		"secrets":   {doctor.Wrong, "users.json is open", "chmod 600"},
+		"people":    {doctor.Wrong, "nobody can sign in", "users.json"},
 		"plugins":   {doctor.Wrong, "not pinned", "config.toml"},
 		"endpoints": {doctor.Wary, "killed", "rm "},
 		"agent":     {doctor.Good, "demo", ""},

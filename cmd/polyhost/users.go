@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,24 +12,41 @@ import (
 func (p *program) users() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "users",
-		Short: "List the people who can sign in to the gateway, add or remove them",
-		Long: `List the people who can sign in to the gateway. Signing in says who sends a message
-and whose a session is; it lets nobody in who has not the front's token, and keeps
-nobody out. A gateway that starts without a user asks nobody to sign in.`,
+		Short: "List the people who can sign in to the gateway, add, change or remove them",
+		Long: `List the people who can sign in to the gateway, each with what was granted. Signing
+in says who sends a message and whose a session is; it lets nobody in who has not the
+front's token, and keeps nobody out. A gateway that starts without a user asks nobody
+to sign in.
+
+Who signed in does some things only with a grant, and has none to begin with:
+  config:write  to change how much the gateway keeps for clients
+  trust:push    to say which folders are trusted
+They count from the next time they are needed. Who did not sign in speaks with the
+front's token alone, and needs none.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d, err := p.directory()
 			if err != nil {
 				return err
 			}
-			names, err := d.Names()
-			if err == nil && len(names) > 0 {
-				_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(names, "\n"))
+			all, err := d.Users()
+			if err != nil {
+				return err
 			}
-			return err
+			for _, u := range all {
+				line := u.Name
+				for _, g := range u.Grants {
+					line += " " + string(g)
+				}
+				if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
-	c.AddCommand(&cobra.Command{
+	var granted []string
+	add := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user and print the token, once",
 		Args:  cobra.ExactArgs(1),
@@ -43,7 +59,7 @@ nobody out. A gateway that starts without a user asks nobody to sign in.`,
 				return err
 			}
 			first := !users.In(home).Exists()
-			token, err := users.In(home).Add(args[0])
+			token, err := users.In(home).Add(args[0], asGrants(granted)...)
 			if err != nil {
 				return err
 			}
@@ -52,6 +68,19 @@ nobody out. A gateway that starts without a user asks nobody to sign in.`,
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), token)
 			return err
+		},
+	}
+	add.Flags().StringArrayVar(&granted, "grant", nil, "what the user may do that needs a grant; may be given again")
+	c.AddCommand(add, &cobra.Command{
+		Use:   "grant NAME [GRANT...]",
+		Short: "Give a user these grants in place of those there were",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			d, err := p.directory()
+			if err != nil {
+				return err
+			}
+			return d.Grant(args[0], asGrants(args[1:])...)
 		},
 	}, &cobra.Command{
 		Use:   "remove NAME",
@@ -66,6 +95,14 @@ nobody out. A gateway that starts without a user asks nobody to sign in.`,
 		},
 	})
 	return c
+}
+
+func asGrants(words []string) []users.Grant {
+	grants := make([]users.Grant, len(words))
+	for i, w := range words {
+		grants[i] = users.Grant(w)
+	}
+	return grants
 }
 
 func (p *program) directory() (*users.Directory, error) {

@@ -24,6 +24,18 @@ func TestUsersAreAddedListedAndRemoved(t *testing.T) {
 			t.Errorf("%v: %+v", bad, o)
 		}
 	}
+	h.ok("users", "grant", "ann", "trust:push", "config:write")
+	h.ok("users", "add", "--grant", "trust:push", "carl")
+	if out := h.ok("users"); out != "ann config:write trust:push\nbob\ncarl trust:push\n" {
+		t.Errorf("the users are %q", out)
+	}
+	for _, bad := range [][]string{{"users", "add", "dan", "--grant", "all"}, {"users", "grant", "ann", "all"}, {"users", "grant", "zoe"}} {
+		if o := h.run(bad...); o.code != exitError || o.stdout != "" {
+			t.Errorf("%v: %+v", bad, o)
+		}
+	}
+	h.ok("users", "grant", "carl")
+	h.ok("users", "remove", "carl")
 	h.ok("users", "remove", "ann")
 	if out := h.ok("users"); out != "bob\n" {
 		t.Errorf("the users are %q", out)

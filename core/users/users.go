@@ -1,5 +1,6 @@
 // Package users is the directory of the people who may say who they are to a
-// gateway. Each has a token, which is told once; the directory keeps its hash.
+// gateway. Each has a token, which is told once, and what the operator granted;
+// the directory keeps the token's hash.
 //
 // It is a file of the home, read anew for each question, so that what the
 // operator changes counts from then on; one operator changes it at a time. It
@@ -34,7 +35,22 @@ var (
 	ErrUnknown = errors.New("there is no user of that name")
 	ErrName    = fmt.Errorf("a name has 1 to %d small letters, digits, dots, hyphens and underscores", maxName)
 	ErrFull    = fmt.Errorf("there are %d users already", maxUsers)
+	ErrGrant   = fmt.Errorf("a grant is one of %q", Grants)
 )
+
+// Grant is what a user may do that not every user may.
+type Grant string
+
+// The grants.
+const (
+	// ConfigWrite is to change what the gateway keeps for all of its clients.
+	ConfigWrite Grant = "config:write"
+	// TrustPush is to say which folders are trusted.
+	TrustPush Grant = "trust:push"
+)
+
+// Grants are all there are.
+var Grants = []Grant{ConfigWrite, TrustPush}
 
 // Directory is the directory of one home.
 type Directory struct{ path string }
@@ -48,8 +64,17 @@ func (d *Directory) Exists() bool {
 	return err == nil
 }
 
+// User is one of the people, as the operator sees it.
+type User struct {
+	Name   string
+	Grants []Grant // sorted
+}
+
 type user struct {
 	Name string `json:"name"`
+	// Grants are sorted. Those that this version does not know let nobody do
+	// anything.
+	Grants []Grant `json:"grants,omitempty"`
 	// Hash is of the token, in hexadecimal. A token is as random as a key, so
 	// that a plain hash keeps it.
 	Hash string `json:"hash"`
@@ -105,16 +130,20 @@ func (d *Directory) write(all file) error {
 
 var nameShape = regexp.MustCompile(fmt.Sprintf(`^[a-z0-9._-]{1,%d}$`, maxName))
 
-// Add makes a user and returns the token, which nobody can learn again.
-func (d *Directory) Add(name string) (token string, err error) {
+// Add makes a user with grants and returns the token, which nobody can learn
+// again.
+func (d *Directory) Add(name string, grants ...Grant) (token string, err error) {
 	if !nameShape.MatchString(name) {
 		return "", ErrName
+	}
+	if grants, err = sorted(grants); err != nil {
+		return "", err
 	}
 	all, err := d.read()
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(all.Users, func(u user) bool { return u.Name == name }) {
+	if all.find(name) >= 0 {
 		return "", ErrExists
 	}
 	if len(all.Users) >= maxUsers {
@@ -123,7 +152,7 @@ func (d *Directory) Add(name string) (token string, err error) {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // it never fails
 	token = base64.RawURLEncoding.EncodeToString(secret)
-	all.Users = append(all.Users, user{name, hash(token)})
+	all.Users = append(all.Users, user{name, grants, hash(token)})
 	slices.SortFunc(all.Users, func(a, b user) int { return strings.Compare(a.Name, b.Name) })
 	return token, d.write(all)
 }
@@ -134,7 +163,7 @@ func (d *Directory) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all.Users, func(u user) bool { return u.Name == name })
+	i := all.find(name)
 	if i < 0 {
 		return ErrUnknown
 	}
@@ -142,14 +171,57 @@ func (d *Directory) Remove(name string) error {
 	return d.write(all)
 }
 
-// Names are the users, sorted.
-func (d *Directory) Names() ([]string, error) {
-	all, err := d.read()
-	names := make([]string, len(all.Users))
-	for i, u := range all.Users {
-		names[i] = u.Name
+// Grant gives a user these grants in place of those there were.
+func (d *Directory) Grant(name string, grants ...Grant) error {
+	grants, err := sorted(grants)
+	if err != nil {
+		return err
 	}
-	return names, err
+	all, err := d.read()
+	if err != nil {
+		return err
+	}
+	i := all.find(name)
+	if i < 0 {
+		return ErrUnknown
+	}
+	all.Users[i].Grants = grants
+	return d.write(all)
+}
+
+// Granted reports whether a user has a grant; who is no user has none.
+func (d *Directory) Granted(name string, grant Grant) (bool, error) {
+	all, err := d.read()
+	if err != nil {
+		return false, err
+	}
+	i := all.find(name)
+	return i >= 0 && slices.Contains(all.Users[i].Grants, grant), nil
+}
+
+// Users are all of them, sorted by name.
+func (d *Directory) Users() ([]User, error) {
+	all, err := d.read()
+	list := make([]User, len(all.Users))
+	for i, u := range all.Users {
+		list[i] = User{u.Name, u.Grants}
+	}
+	return list, err
+}
+
+// find is where a user is, or -1.
+func (f *file) find(name string) int {
+	return slices.IndexFunc(f.Users, func(u user) bool { return u.Name == name })
+}
+
+// sorted are grants once each, in order, if there are such.
+func sorted(grants []Grant) ([]Grant, error) {
+	for _, g := range grants {
+		if !slices.Contains(Grants, g) {
+			return nil, fmt.Errorf("%w, not %q", ErrGrant, g)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(grants))), nil
 }
 
 // Verify tells whose token it is. It takes as long for one token as for another.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,8 +38,8 @@ func TestAUserIsKnownByTheToken(t *testing.T) {
 			t.Errorf("%q is taken for %s", bad, name)
 		}
 	}
-	if names, err := In(home).Names(); fmt.Sprint(names) != "[ann zoe]" || err != nil {
-		t.Errorf("the users are %v, %v", names, err)
+	if all, err := In(home).Users(); fmt.Sprint(all) != "[{ann []} {zoe []}]" || err != nil {
+		t.Errorf("the users are %v, %v", all, err)
 	}
 	text, err := os.ReadFile(filepath.Join(home, File))
 	if err != nil || strings.Contains(string(text), tokens["ann"]) {
@@ -78,6 +79,55 @@ func TestNamesAreChecked(t *testing.T) {
 	}
 }
 
+func TestAUserHasWhatWasGranted(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	// As it was written before there were grants.
+	if err := os.WriteFile(filepath.Join(home, File), []byte(`{"users":[{"name":"old","hash":"x"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := In(home)
+	may := func(name string, want ...Grant) {
+		t.Helper()
+		for _, g := range Grants {
+			got, err := d.Granted(name, g)
+			if err != nil || got != slices.Contains(want, g) {
+				t.Errorf("%s has %s: %v, %v", name, g, got, err)
+			}
+		}
+	}
+	token, err := d.Add("ann", TrustPush, ConfigWrite, TrustPush)
+	if err != nil {
+		t.Fatal(err)
+	}
+	may("ann", ConfigWrite, TrustPush)
+	may("old")
+	may("nobody")
+	if err := d.Grant("old", ConfigWrite); err != nil {
+		t.Fatal(err)
+	}
+	may("old", ConfigWrite)
+	if all, err := d.Users(); fmt.Sprint(all) != "[{ann [config:write trust:push]} {old [config:write]}]" || err != nil {
+		t.Errorf("the users are %v, %v", all, err)
+	}
+	if err := d.Grant("ann"); err != nil {
+		t.Fatal(err)
+	}
+	may("ann")
+	if name, ok, err := d.Verify(token); name != "ann" || !ok || err != nil {
+		t.Errorf("the token became %q's, %v", name, err)
+	}
+	if _, err := d.Add("bob", "everything"); !errors.Is(err, ErrGrant) {
+		t.Errorf("a grant that is none: %v", err)
+	}
+	if err := d.Grant("ann", ""); !errors.Is(err, ErrGrant) {
+		t.Errorf("a grant without a name: %v", err)
+	}
+	if err := d.Grant("bob", TrustPush); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a grant to nobody: %v", err)
+	}
+}
+
 func TestADirectoryThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -92,6 +142,9 @@ func TestADirectoryThatCannotBeReadLetsNobodyIn(t *testing.T) {
 		}
 		if _, ok, err := d.Verify(token); ok || err == nil {
 			t.Errorf("%.20q: %v, %v", text, ok, err)
+		}
+		if ok, err := d.Granted("ann", TrustPush); ok || err == nil {
+			t.Errorf("%.20q: a grant: %v, %v", text, ok, err)
 		}
 		if _, err := d.Add("bob"); err == nil {
 			t.Errorf("%.20q: somebody was added to it", text)

@@ -100,14 +100,14 @@ func execute(t *testing.T, g Gateway, s *script) (err error) {
 			err = errors.Join(r.faults...)
 		}
 	}()
+	if err := errors.Join(os.MkdirAll(r.place.Home, 0o700), os.MkdirAll(r.place.Work, 0o755)); err != nil {
+		return err
+	}
 	for name, data := range s.fixtures {
-		path := filepath.Join(r.place.Work, filepath.FromSlash(name))
+		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644)); err != nil {
 			return err
 		}
-	}
-	if err := errors.Join(os.MkdirAll(r.place.Home, 0o700), os.MkdirAll(r.place.Work, 0o755)); err != nil {
-		return err
 	}
 	for _, list := range []*[]string{&r.place.Env, &r.place.Args} {
 		for i, word := range *list {

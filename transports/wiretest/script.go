@@ -12,9 +12,9 @@ import (
 
 // script is one parsed archive.
 type script struct {
-	file     string // for messages
-	front    string // whose endpoint URL, TOKEN and so on stand for
-	fixtures map[string][]byte
+	file     string            // for messages
+	front    string            // whose endpoint URL, TOKEN and so on stand for
+	fixtures map[string][]byte // by path: work/… and home/…
 	env      []string
 	args     []string
 	steps    []step
@@ -42,12 +42,12 @@ func parse(file, front string, data []byte) (*script, error) {
 	line := 1 + bytes.Count(archive.Comment, []byte("\n"))
 	for _, f := range archive.Files {
 		line++ // the marker
-		switch name, isFixture := strings.CutPrefix(f.Name, "work/"); {
-		case isFixture:
-			if path.Clean(name) != name || strings.HasPrefix(name, "../") || path.IsAbs(name) {
-				return nil, fmt.Errorf("%s:%d: fixture %q is outside the working directory", file, line-1, f.Name)
+		switch {
+		case strings.HasPrefix(f.Name, "work/"), strings.HasPrefix(f.Name, "home/"):
+			if path.Clean(f.Name) != f.Name {
+				return nil, fmt.Errorf("%s:%d: fixture %q is outside the working directory and the home", file, line-1, f.Name)
 			}
-			s.fixtures[name] = f.Data
+			s.fixtures[f.Name] = f.Data
 		case f.Name == "env":
 			s.env = append(s.env, words(f.Data)...)
 		case f.Name == "args":

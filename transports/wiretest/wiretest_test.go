@@ -148,12 +148,13 @@ func TestFailures(t *testing.T) {
 func TestScriptsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
-		"only prose\n":                         "no steps",
-		"-- s --\nA juggle\n":                  `:2: "juggle" is not a verb`,
-		"-- s --\n\n  lost continuation\n":     ":3: a continuation without a step",
-		"p\np\n-- s --\nA ws\n???\n":           `:5: cannot read step "???"`,
-		"-- work/../x --\n-- s --\nA ws\n":     "outside the working directory",
-		"-- work/a --\n1\n2\n-- s --\nfly x\n": `:5: "fly" is not a verb`,
+		"only prose\n":                          "no steps",
+		"-- s --\nA juggle\n":                   `:2: "juggle" is not a verb`,
+		"-- s --\n\n  lost continuation\n":      ":3: a continuation without a step",
+		"p\np\n-- s --\nA ws\n???\n":            `:5: cannot read step "???"`,
+		"-- home/x/../../y --\n-- s --\nA ws\n": "outside the working directory",
+		"-- work/../x --\n-- s --\nA ws\n":      "outside the working directory",
+		"-- work/a --\n1\n2\n-- s --\nfly x\n":  `:5: "fly" is not a verb`,
 	} {
 		if _, err := parse("x.txtar", "echo", []byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", data, err, want)

@@ -23,6 +23,7 @@ import (
 	"github.com/polyhost/polyhost/core/procgroup"
 	"github.com/polyhost/polyhost/core/store"
 	"github.com/polyhost/polyhost/core/store/boltstore"
+	"github.com/polyhost/polyhost/core/users"
 	"github.com/polyhost/polyhost/plugins/discover"
 	"github.com/polyhost/polyhost/plugins/supervisor"
 	"github.com/polyhost/polyhost/transports/listen"
@@ -109,11 +110,32 @@ func (x *examination) home() bool {
 			x.note("secrets", Wrong, "chmod 600 "+path, "%s is open to other users (%v)", path, info.Mode().Perm())
 		}
 	}
+	x.people()
 	return true
 }
 
+// people looks whether those who may sign in can.
+func (x *examination) people() {
+	d := users.In(x.Home)
+	if !d.Exists() {
+		return
+	}
+	all, err := d.Users()
+	if err != nil {
+		x.note("people", Wrong, "$EDITOR "+filepath.Join(x.Home, users.File), "nobody can sign in: %v", err)
+		return
+	}
+	granted := 0
+	for _, u := range all {
+		if len(u.Grants) > 0 {
+			granted++
+		}
+	}
+	x.note("people", Good, "", "%d may sign in, %d with grants", len(all), granted)
+}
+
 func (x *examination) secrets() []string {
-	names := []string{endpoints.File, gateway.SecretFile(console.Name)}
+	names := []string{endpoints.File, users.File, gateway.SecretFile(console.Name)}
 	for _, front := range settings.Fronts {
 		if name := gateway.SecretFile(front); name != "" {
 			names = append(names, name)
