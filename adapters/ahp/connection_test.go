@@ -228,6 +228,7 @@ func TestHostileMessages(t *testing.T) {
 			"attachments": []any{object{"type": "resource", "label": "x", "uri": "http://x/y"}}}}},
 		{chat, "duration", object{"type": "chat/turnCancelled", "turnId": "t"}},
 		{chat, "not running", object{"type": "chat/toolCallConfirmed", "turnId": "t", "toolCallId": "c", "approved": true}},
+		{chat, "draft.origin", object{"type": "chat/draftChanged", "draft": object{"text": "x"}}},
 		{chat, "request", object{"type": "chat/inputCompleted", "requestId": "r", "response": "accept"}},
 		{chat, "kind", object{"type": "chat/pendingMessageSet", "kind": "other", "id": "x", "message": object{"text": "x", "origin": object{"kind": "user"}}}},
 		{chat, "name the last turn that stays", object{"type": "chat/truncated"}},

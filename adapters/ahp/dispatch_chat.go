@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -329,10 +330,16 @@ func (a *action) setPending(ctx context.Context) error {
 		return errNowhere
 	}
 	s := a.live.session()
+	rich := encode(richMessage{Message: in.raw})
 	if old := waitingMessage(c, p.Kind, p.ID); !old.IsNil() {
+		if slices.ContainsFunc(slices.Concat(c.Queue, c.Steering), func(m event.Message) bool {
+			return m.ID == old && m.By.Front == front && bytes.Equal(m.Rich, rich)
+		}) {
+			return errUnchanged
+		}
 		return a.change(ctx, "queue:"+old.String(), func() error {
 			return s.UpdateQueued(ctx, a.place.chat, event.Message{ID: old, Text: in.text, Command: in.command(), Attachments: in.attachments,
-				Settings: in.settings, KeepEffort: true, Rich: encode(richMessage{Message: in.raw})})
+				Settings: in.settings, KeepEffort: true, Rich: rich})
 		})
 	}
 	if p.Kind == kindSteering && len(c.Steering) > 0 { // there is one at a time
@@ -392,10 +399,15 @@ func (a *action) reorderPending(ctx context.Context) error {
 		return errUnchanged
 	}
 	var order []id.ID
+	inPlace := true // what is named is what the queue begins with
 	for _, name := range p.Order {
 		if m := waitingMessage(c, kindQueued, name); !m.IsNil() && !slices.Contains(order, m) {
+			inPlace = inPlace && c.Queue[len(order)].ID == m
 			order = append(order, m)
 		}
+	}
+	if inPlace {
+		return errUnchanged
 	}
 	return a.change(ctx, "order:"+a.chatKey(), func() error {
 		return a.live.session().ReorderQueue(ctx, a.place.chat, order, a.conn.actor())
@@ -412,9 +424,7 @@ func (a *action) changeDraft(ctx context.Context) error {
 	}
 	d := &event.DraftChanged{By: a.conn.actor()}
 	if len(p.Draft) > 0 && string(p.Draft) != "null" {
-		var m struct {
-			Text *string `json:"text" jsonx:"required"`
-		}
+		var m sentMessage
 		if err := decode(p.Draft, &m, "action.draft"); err != nil {
 			return err
 		}

@@ -165,7 +165,9 @@ func (a *action) completeInput(ctx context.Context) error {
 	}
 	res := event.Resolution{Outcome: event.Declined, By: a.conn.actor()}
 	switch p.Response {
-	case "decline", "cancel":
+	case "decline":
+	case "cancel":
+		res.Rich = encode(p.Response)
 	case "accept":
 		res.Outcome = event.Answered
 		if res.Answers, res.Rich, err = a.answersTo(i, p.Answers); err != nil {

@@ -26,28 +26,31 @@ type incoming struct {
 // attachedChat is a chat that a message brings, up to a turn; "" is all of it.
 type attachedChat struct{ label, uri, endTurn string }
 
+// sentMessage is what of a client's message is read.
+type sentMessage struct {
+	Text   *string `json:"text" jsonx:"required"`
+	Origin struct {
+		Kind string `json:"kind" jsonx:"required"`
+	} `json:"origin" jsonx:"required"`
+	Attachments []struct {
+		Type                string `json:"type" jsonx:"required"`
+		Label               string `json:"label"`
+		ModelRepresentation string `json:"modelRepresentation"`
+		Data                []byte `json:"data"`
+		ContentType         string `json:"contentType"`
+		URI                 string `json:"uri"`
+		Resource            string `json:"resource"`
+		EndTurn             string `json:"endTurn"`
+	} `json:"attachments"`
+	Model *struct {
+		ID     string                     `json:"id" jsonx:"required"`
+		Config map[string]json.RawMessage `json:"config"`
+	} `json:"model"`
+}
+
 // readMessage reads a client's message strictly.
 func readMessage(raw json.RawMessage) (*incoming, error) {
-	var m struct {
-		Text   *string `json:"text" jsonx:"required"`
-		Origin struct {
-			Kind string `json:"kind" jsonx:"required"`
-		} `json:"origin" jsonx:"required"`
-		Attachments []struct {
-			Type                string `json:"type" jsonx:"required"`
-			Label               string `json:"label"`
-			ModelRepresentation string `json:"modelRepresentation"`
-			Data                []byte `json:"data"`
-			ContentType         string `json:"contentType"`
-			URI                 string `json:"uri"`
-			Resource            string `json:"resource"`
-			EndTurn             string `json:"endTurn"`
-		} `json:"attachments"`
-		Model *struct {
-			ID     string                     `json:"id" jsonx:"required"`
-			Config map[string]json.RawMessage `json:"config"`
-		} `json:"model"`
-	}
+	var m sentMessage
 	if err := decode(raw, &m, "message"); err != nil {
 		return nil, err
 	}

@@ -498,7 +498,7 @@ func (l *live) resolved(e *event.Event, b *event.InteractionResolved) {
 	if b.Of == event.Question {
 		o := l.take("input:" + b.ID.String())
 		l.clearTyped(e, b.ID)
-		if word := response(b.Resolution.Outcome); word != "" {
+		if word := response(&b.Resolution); word != "" {
 			a := inputCompleted{Type: "chat/inputCompleted", RequestID: b.ID.String(), Response: word}
 			if asked := l.asked(e, b.ID); asked != nil {
 				if given := answers(&asked.Interaction, &b.Resolution); given != nil {

@@ -232,7 +232,7 @@ func (r *renderer) asked(a *state.Asked) inputPart {
 		}
 		return part
 	}
-	part.Response = response(a.Resolution.Outcome)
+	part.Response = response(a.Resolution)
 	if part.Response == "" {
 		return part // taken back when its turn ended: it stays without an answer
 	}
@@ -261,13 +261,17 @@ func request(i *event.Interaction) inputRequest {
 	return r
 }
 
-// response is the protocol's word for an outcome of a question; "" for one
-// that nobody gave.
-func response(o event.Outcome) string {
-	switch o {
+// response is the protocol's word for how a question ended; "" for one that
+// nobody answered. The core tells no cancelling from declining: what a client
+// of this front said is behind it.
+func response(res *event.Resolution) string {
+	switch res.Outcome {
 	case event.Answered:
 		return "accept"
 	case event.Declined:
+		if res.By.Front == front && string(res.Rich) == `"cancel"` {
+			return "cancel"
+		}
 		return "decline"
 	case event.Expired:
 		return "cancel"

@@ -182,6 +182,13 @@ func TestQuestion(t *testing.T) {
 	if e := q.echo(q.dispatch(chat, object{"type": "chat/inputCompleted", "requestId": req["id"], "response": "decline"})); e["rejectionReason"] == nil {
 		t.Errorf("a second answer was taken: %v", e)
 	}
+	from := p.mark()
+	p.dispatch(chat, started("t2", "ask Which? | red | blue"))
+	asked, _ = p.action(from, chat, "chat/inputRequested")
+	q.echo(q.dispatch(chat, object{"type": "chat/inputCompleted", "requestId": asked["request"].(object)["id"], "response": "cancel"}))
+	if turn := p.idle(chat, "t2"); !strings.Contains(show(turn), `"response":"cancel"`) {
+		t.Errorf("cancelled, the turn is %s", show(turn))
+	}
 	p.agree(g, chat)
 	p.agree(g, sess)
 }
@@ -204,7 +211,14 @@ func TestQueueAndSteer(t *testing.T) {
 	}
 	p.agree(g, chat)
 	p.echo(p.dispatch(chat, object{"type": "chat/queuedMessagesReordered", "order": []string{"q2"}}))
-	p.echo(p.dispatch(chat, object{"type": "chat/pendingMessageSet", "kind": "queued", "id": "q2", "message": object{"text": "say changed", "origin": object{"kind": "user"}}}))
+	p.echo(p.dispatch(chat, pending("queued", "q2", "say changed")))
+	at := p.seen()
+	for _, same := range []object{pending("queued", "q2", "say changed"), pending("steering", "s1", "say steered"),
+		{"type": "chat/queuedMessagesReordered", "order": []string{"q2"}}} {
+		if e := p.echo(p.dispatch(chat, same)); e["rejectionReason"] != nil || e["serverSeq"] != at {
+			t.Errorf("nothing new after %v: %v", at, e)
+		}
+	}
 	p.agree(g, chat)
 	p.echo(p.dispatch(chat, object{"type": "chat/pendingMessageRemoved", "kind": "queued", "id": "q1"}))
 	if e := p.echo(p.dispatch(chat, object{"type": "chat/pendingMessageRemoved", "kind": "queued", "id": "q1"})); e["rejectionReason"] == nil {
