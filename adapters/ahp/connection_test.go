@@ -447,7 +447,14 @@ func TestChatsAndTurns(t *testing.T) {
 	p.echo(p.dispatch(side, object{"type": "session/titleChanged", "title": "Aside"}))
 	p.echo(p.dispatch(side, object{"type": "chat/isReadChanged", "isRead": true}))
 	p.echo(p.dispatch(side, object{"type": "chat/isArchivedChanged", "isArchived": true}))
+	for range 2 { // the default chat's is the session's, also when nothing changes
+		e := p.echo(p.dispatch(chat, object{"type": "chat/isArchivedChanged", "isArchived": true}))
+		if e["channel"] != sess || e["action"].(object)["type"] != "session/isArchivedChanged" {
+			t.Errorf("archiving the default chat was answered by %v", e)
+		}
+	}
 	p.agree(g, sess)
+	p.agree(g, chat)
 	p.agree(g, side)
 	p.call("disposeChat", object{"channel": side})
 	p.action(0, sess, "session/chatRemoved")

@@ -20,6 +20,11 @@ type action struct {
 	raw    json.RawMessage
 	origin origin
 	seen   uint64 // the session's position before it was looked at
+	// as is what confirms it, where that is not the action itself.
+	as struct {
+		uri string
+		raw json.RawMessage
+	}
 }
 
 // errUnchanged says that an action changed nothing: its sender alone is told.
@@ -156,7 +161,11 @@ func (a *action) confirm(ctx context.Context, anyway bool) bool {
 			return false
 		}
 	}
-	a.conn.confirm(a.uri, a.raw, &a.origin)
+	if a.as.uri != "" {
+		a.conn.confirm(a.as.uri, a.as.raw, &a.origin)
+	} else {
+		a.conn.confirm(a.uri, a.raw, &a.origin)
+	}
 	return true
 }
 

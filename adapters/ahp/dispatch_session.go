@@ -132,7 +132,9 @@ func (a *action) readChat(ctx context.Context) error {
 	})
 }
 
-// archiveChat archives one chat; the default chat's archiving is the session's.
+// archiveChat archives one chat. The default chat's archiving is the session's,
+// which is told on the session's channel alone, to the sender too: the chat's
+// reducer would mark the chat.
 func (a *action) archiveChat(ctx context.Context) error {
 	archived, err := a.mark("isArchived")
 	if err != nil {
@@ -143,13 +145,13 @@ func (a *action) archiveChat(ctx context.Context) error {
 		return errNowhere
 	}
 	if c.ID == st.Default {
-		if st.Info.Archived == archived {
-			return errUnchanged
+		a.as.uri = a.place.speller.session
+		a.as.raw = encode(map[string]any{"type": "session/isArchivedChanged", "isArchived": archived})
+		err := a.archiveSession(ctx)
+		if err == nil && !a.conn.watches(a.as.uri) {
+			return errUnchanged // it was not among those who were told
 		}
-		if err := a.live.session().Update(ctx, &event.SessionUpdated{By: a.conn.actor(), Archived: &archived}); err != nil {
-			return err
-		}
-		return errUnchanged // on the chat's channel nothing changed: the session's says it
+		return err
 	}
 	if c.Archived == archived {
 		return errUnchanged
