@@ -40,6 +40,7 @@ var abilities = map[string]string{
 	"StartServers":  "MCP servers connected to anew",
 	"ServerTokens":  "clients' tokens for MCP servers",
 	"Plugins":       "plugins of clients",
+	"ShellInit":     "scripts before shell commands",
 }
 
 // The table in the docs is made from what the drivers promise, so that neither

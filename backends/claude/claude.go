@@ -119,15 +119,19 @@ type initialized struct {
 // anthropicAPI is what a client may lend a key for.
 const anthropicAPI = "https://api.anthropic.com"
 
-// pluginsSince is a version that certainly takes --plugin-dir; one that does not
-// would not start.
+// pluginsSince is a version that certainly takes --plugin-dir, without which it
+// would not start, and envFile.
 const pluginsSince = "2.1.0"
+
+// envFile is a setting that names a file of which the CLI puts the content before
+// each of its shell commands. The call that it asks about stays as the model wrote it.
+const envFile = "CLAUDE_ENV_FILE"
 
 // Can is what the agent promises, whatever is installed.
 func Can() agent.Capabilities {
 	return agent.Capabilities{
 		Steer: true, Resume: true, Images: true, Reasoning: true, Plan: true, Subagents: true, Questions: true, Approvals: true,
-		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true, StartServers: true, ServerTokens: true, Plugins: true, ResumeTurn: true,
+		Usage: true, SetModel: true, SetMode: true, MCP: true, Dirs: true, Fork: true, ForkAt: true, Catalogue: true, Background: true, Compact: true, SwitchServers: true, StartServers: true, ServerTokens: true, Plugins: true, ResumeTurn: true, ShellInit: true,
 	}
 }
 
@@ -150,6 +154,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 		return agent.Info{}, err
 	}
 	info.Capabilities.Plugins = !cli.Older(info.Version, pluginsSince)
+	info.Capabilities.ShellInit = info.Capabilities.Plugins
 	dir, err := os.MkdirTemp("", "polyhost-claude-")
 	if err != nil {
 		return agent.Info{}, fmt.Errorf("make a folder to start Claude Code in: %w", err)

@@ -37,7 +37,7 @@ type conversation struct {
 	ready    chan struct{}  // closed by the first answer, or the end, of proc
 	keep     []cli.Process  // what ran before the turn
 	exit     string         // how the last process ended
-	dir      string         // for files of ours, made when needed
+	dir      string         // for files of ours, made with the first process
 	note     string         // on MCP servers that were not started
 	noted    string         // the note that was told
 	serial   int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/polyhost/polyhost/backends/internal/cli"
 	"github.com/polyhost/polyhost/backends/internal/mcpjson"
+	"github.com/polyhost/polyhost/backends/internal/shellinit"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/lines"
@@ -82,6 +83,16 @@ func (c *conversation) begin() error {
 	case len(held.Names) > 0:
 		s.Args = append(s.Args, "--settings", string(marshal(map[string]any{"disabledMcpjsonServers": held.Names})))
 	}
+	if c.dir == "" {
+		if c.dir, err = os.MkdirTemp("", "polyhost-claude-"); err != nil {
+			return fmt.Errorf("make a folder for Claude Code's settings: %w", err)
+		}
+	}
+	env, err := c.writeEnv()
+	if err != nil {
+		return err
+	}
+	s.Env = append(s.Env, envFile+"="+env)
 	if len(c.open.MCP) > 0 {
 		file, err := c.writeServers()
 		if err != nil {
@@ -100,7 +111,7 @@ func (c *conversation) begin() error {
 	}
 	c.proc, c.ready = p, make(chan struct{})
 	ready := c.ready
-	c.told = event.Settings{Model: c.settings.Model, Effort: c.settings.Effort}
+	c.told = event.Settings{Model: c.settings.Model, Effort: c.settings.Effort, ShellInit: c.told.ShellInit}
 	c.m.extras = extras{said: c.m.extras.said}
 	c.ask(map[string]any{"subtype": "initialize"}, func(r controlResponse) {
 		close(ready)
@@ -117,13 +128,6 @@ func (c *conversation) begin() error {
 // writeServers puts the MCP servers into a file that only this user can read:
 // their headers are secrets, which arguments are not.
 func (c *conversation) writeServers() (string, error) {
-	if c.dir == "" {
-		dir, err := os.MkdirTemp("", "polyhost-claude-")
-		if err != nil {
-			return "", fmt.Errorf("make a folder for the MCP servers' settings: %w", err)
-		}
-		c.dir = dir
-	}
 	type server struct {
 		Type    string            `json:"type"`
 		URL     string            `json:"url"`
@@ -136,6 +140,20 @@ func (c *conversation) writeServers() (string, error) {
 	file := filepath.Join(c.dir, "mcp.json")
 	if err := os.WriteFile(file, marshal(map[string]any{"mcpServers": servers}), 0o600); err != nil {
 		return "", fmt.Errorf("write the MCP servers' settings: %w", err)
+	}
+	return file, nil
+}
+
+// writeEnv makes the file that the CLI puts before its shell commands. The CLI
+// reads it once, so it names the one with the script.
+func (c *conversation) writeEnv() (string, error) {
+	text := shellinit.Source(c.dir) + "\n"
+	if own := shellinit.Quote(c.backend.variable(envFile)); own != "''" {
+		text = "[ ! -f " + own + " ] || . " + own + "\n" + text
+	}
+	file := filepath.Join(c.dir, "env.sh")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write what precedes shell commands: %w", err)
 	}
 	return file, nil
 }
@@ -157,6 +175,12 @@ func (c *conversation) tell(s event.Settings, all bool) {
 	// The agent may leave plan mode by itself, so the mode is always said.
 	if all || permissionMode(s.Mode) != permissionMode(c.told.Mode) || s.Mode == event.ModePlan {
 		c.ask(map[string]any{"subtype": "set_permission_mode", "mode": permissionMode(s.Mode)}, c.logged("set the mode"))
+	}
+	if s.ShellInit != c.told.ShellInit {
+		if err := shellinit.Write(c.dir, s.ShellInit); err != nil {
+			c.backend.log().Warn("The script of a session's shells does not count", "chat", c.open.Chat, "error", err)
+			c.m.notice("warning", "agent", "The shells' init script could not be written")
+		}
 	}
 	c.told = s
 }

@@ -99,6 +99,7 @@ func Run(t *testing.T, open func(t *testing.T) agent.Backend, c Config) {
 		{"a tool runs once allowed", c.Exec != nil, s.allowed},
 		{"a denied tool does not run", c.Exec != nil, s.denied},
 		{"a tool runs with changed input", c.Exec != nil, s.changed},
+		{"a script precedes commands", c.Exec != nil, s.shellInit},
 		{"a failing tool reports its exit code", c.Exec != nil, s.exit},
 		{"interrupt kills a running tool", c.Exec != nil, s.interruptTool},
 		{"an interrupt voids an open permission", c.Exec != nil, s.interruptPermission},

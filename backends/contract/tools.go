@@ -75,6 +75,54 @@ func (s suite) changed(t *testing.T) {
 	k.never("first")
 }
 
+// shellInit: the script counts from the next command on, whether it came with the
+// conversation, a change or a prompt, and what is asked about is the command alone.
+func (s suite) shellInit(t *testing.T) {
+	b := s.backend(t)
+	if info, err := b.Info(t.Context()); err != nil || !info.Capabilities.ShellInit {
+		return
+	}
+	packed := func(shell, script string) event.Settings {
+		return event.Settings{ShellInit: event.PackScripts([]event.Script{{Shell: "powershell", Text: "exit 9"}, {Shell: shell, Text: script}})}
+	}
+	first := packed(event.Bash, "echo noise >&2; greet() { echo \"$1 one\"; }\n")
+	k := begin(t, b, agent.Open{Settings: first})
+	run := func(turn string, settings event.Settings) string {
+		t.Helper()
+		const command = "greet hello; echo ran"
+		if err := k.Prompt(k.ctx, agent.Prompt{Turn: turn, Message: "m-" + turn, Text: s.c.Exec(command), Settings: settings}); err != nil {
+			t.Fatal(err)
+		}
+		f := k.permission()
+		if !strings.HasSuffix(f.Tool.Command, command) || strings.Contains(f.Tool.Command, "init") {
+			t.Errorf("asked about %q, want %q", f.Tool.Command, command)
+		}
+		k.answer(f.Request, allow)
+		frames := k.until(agent.ToolEnd)
+		if r := last(frames).Result; r == nil || r.ExitCode == nil || *r.ExitCode != 0 {
+			t.Errorf("result: %+v", r)
+		}
+		k.ended(k.until(agent.TurnEnd), turn, event.TurnComplete)
+		return output(frames)
+	}
+	if got := run("t1", first); !strings.Contains(got, "hello one\nran") || strings.Contains(got, "noise") {
+		t.Errorf("the first script: %q", got)
+	}
+	second := packed(event.Bash, "greet() { echo \"$1 two\"; }\nreturn 4")
+	if err := k.Conversation.(agent.Configurer).Configure(k.ctx, second); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("t2", second); !strings.Contains(got, "status 4\nhello two\nran") {
+		t.Errorf("the second script: %q", got)
+	}
+	if got := run("t3", packed("powershell", "exit 8")); strings.Contains(got, "hello") || !strings.Contains(got, "ran") {
+		t.Errorf("no script: %q", got)
+	}
+	if got := run("t4", first); !strings.Contains(got, "hello one\nran") {
+		t.Errorf("the script of a prompt: %q", got)
+	}
+}
+
 func (s suite) exit(t *testing.T) {
 	k := s.begin(t)
 	k.prompt("t1", s.c.Exec("exit 3"))

@@ -82,6 +82,9 @@ func (c *conversation) Prompt(_ context.Context, p agent.Prompt) error {
 	if c.turn != nil {
 		return errBusy
 	}
+	if p.Settings.ShellInit != "" {
+		c.settings.ShellInit = p.Settings.ShellInit
+	}
 	t := &turn{c: c, id: p.Turn, past: agent.PastTurn{At: time.Now().UTC(), Prompt: p.Text}, lines: after(scriptLines(p.Text), p.Failures), pending: map[string]chan event.Resolution{},
 		tools: slices.Concat(p.Tools, c.tools), model: first(p.Settings.Model, c.settings.Model, "demo-small")}
 	t.ctx, t.cancel = context.WithCancelCause(c.ctx)

@@ -72,7 +72,7 @@ func (b *Backend) Info(context.Context) (agent.Info, error) {
 		Capabilities: agent.Capabilities{
 			Steer: true, Resume: true, Reasoning: true, Plan: true, Subagents: true,
 			Questions: true, ClientTools: !b.MCP, MCP: b.MCP, Approvals: true, Usage: true, SetModel: true,
-			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, StartServers: true, Plugins: true, ServerTokens: true, ResumeTurn: true,
+			Fork: true, ForkAt: true, Catalogue: b.Keep != "", SwitchServers: true, StartServers: true, Plugins: true, ServerTokens: true, ResumeTurn: true, ShellInit: true,
 		},
 		Models: []agent.Model{
 			{ID: "demo-small", Name: "Demo Small", Provider: "demo", Context: 32_000},

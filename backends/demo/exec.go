@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/polyhost/polyhost/backends/internal/files"
+	"github.com/polyhost/polyhost/backends/internal/shellinit"
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/procgroup"
@@ -45,14 +46,20 @@ func (s *script) bash(command string) error {
 // exec runs a command to its end, or stops its whole tree when the turn is
 // interrupted; the turn does not wait for that.
 func (s *script) exec(id, command string) (agent.Result, error) {
+	command, forget, err := s.t.c.afterInit(command)
+	if err != nil {
+		return failed(err), nil
+	}
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Dir = s.t.c.dirs[0]
 	stdout, w1, err := os.Pipe()
 	if err != nil {
+		forget()
 		return failed(err), nil
 	}
 	stderr, w2, err := os.Pipe()
 	if err != nil {
+		forget()
 		stdout.Close()
 		w1.Close()
 		return failed(err), nil
@@ -62,6 +69,7 @@ func (s *script) exec(id, command string) (agent.Result, error) {
 	w1.Close()
 	w2.Close()
 	if err != nil {
+		forget()
 		stdout.Close()
 		stderr.Close()
 		return failed(fmt.Errorf("the command could not be started: %w", files.Reason(err))), nil
@@ -71,6 +79,7 @@ func (s *script) exec(id, command string) (agent.Result, error) {
 	readers.Go(func() { s.relay(stdout, id, false) })
 	readers.Go(func() { s.relay(stderr, id, true) })
 	finish := func() {
+		forget()
 		deadline := time.Now().Add(drainBound)
 		_ = stdout.SetReadDeadline(deadline)
 		_ = stderr.SetReadDeadline(deadline)
@@ -97,6 +106,27 @@ func (s *script) exec(id, command string) (agent.Result, error) {
 		return agent.Result{}, err
 	}
 	return exitResult(g.Err()), nil
+}
+
+// afterInit is a command that runs after the script of the session's shells, and
+// what takes the script's file away.
+func (c *conversation) afterInit(command string) (string, func(), error) {
+	c.mu.Lock()
+	scripts := c.settings.ShellInit
+	c.mu.Unlock()
+	if scripts.Of(event.Bash) == "" {
+		return command, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "polyhost-demo-")
+	if err != nil {
+		return "", nil, fmt.Errorf("make a folder for the shell's script: %w", err)
+	}
+	forget := func() { _ = os.RemoveAll(dir) }
+	if err := shellinit.Write(dir, scripts); err != nil {
+		forget()
+		return "", nil, err
+	}
+	return shellinit.Source(dir) + "\n" + command, forget, nil
 }
 
 // exitResult words how a command ended; a signal counts 128 and its number,

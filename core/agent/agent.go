@@ -189,6 +189,8 @@ type Capabilities struct {
 	Plugins bool `json:"plugins,omitempty"`
 	// ResumeTurn: Prompt.Failures is understood.
 	ResumeTurn bool `json:"resume_turn,omitempty"`
+	// ShellInit: Settings.ShellInit counts from the next command on.
+	ShellInit bool `json:"shell_init,omitempty"`
 	// Compact: the agent shortens its context, by itself or when asked.
 	Compact bool `json:"compact,omitempty"`
 }

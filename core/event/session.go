@@ -25,6 +25,9 @@ type Settings struct {
 	Agent string `json:"agent,omitempty"`
 	// DenyExec refuses commands without asking anybody, whatever the mode.
 	DenyExec bool `json:"deny_exec,omitempty"`
+	// ShellInit is what the agent's shell sources before each of its commands,
+	// where the agent has such a setting.
+	ShellInit Scripts `json:"shell_init,omitempty"`
 }
 
 // Inherit, as a model, effort or agent in a change of settings, takes the pick

@@ -197,6 +197,9 @@ func merged(base, over event.Settings) event.Settings {
 	base.Effort = picked(base.Effort, over.Effort)
 	base.Agent = picked(base.Agent, over.Agent)
 	base.DenyExec = base.DenyExec || over.DenyExec
+	if over.ShellInit != "" {
+		base.ShellInit = over.ShellInit
+	}
 	return base
 }
 

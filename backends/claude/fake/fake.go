@@ -535,7 +535,8 @@ func (f *fake) bash(ctx context.Context, command string) error {
 		Command string `json:"command"`
 	}
 	_ = json.Unmarshal(a.UpdatedInput, &in)
-	cmd := exec.Command("/bin/sh", "-c", in.Command)
+	before, _ := os.ReadFile(os.Getenv("CLAUDE_ENV_FILE")) // if there is one
+	cmd := exec.Command("/bin/sh", "-c", string(before)+in.Command)
 	cmd.Env = append(os.Environ(), "CLAUDECODE=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out bytes.Buffer
