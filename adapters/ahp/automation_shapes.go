@@ -281,6 +281,7 @@ func (f *Front) readTemplate(t *sessionTemplate, templated bool) (automation.Tem
 	if backend == "" {
 		backend = f.host.Agents()[0].Name
 	}
+	delete(t.Config, keyShells) // they are a window's, of the moment
 	out.Settings, _ = settingsFrom(event.Settings{}, t.Config, f.schemaOf(backend), false)
 	if t.Model != nil {
 		picked := messageSettings(&modelSelection{ID: t.Model.ID, Config: t.Model.Config})

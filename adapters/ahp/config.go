@@ -53,22 +53,28 @@ func modeOf(word string) (event.Mode, bool) {
 }
 
 // configValues are the settings of a session under the declared keys.
-func configValues(s event.Settings) map[string]string {
-	v := map[string]string{keyMode: modeWord(s.Mode)}
-	for key, value := range map[string]string{keyModel: s.Model, keyEffort: s.Effort, keyAgent: s.Agent} {
-		if value != "" {
-			v[key] = value
+func configValues(info *event.SessionInfo) values {
+	s := info.Settings
+	words := map[string]string{keyMode: modeWord(s.Mode), keyModel: s.Model, keyEffort: s.Effort, keyAgent: s.Agent}
+	maps.Copy(words, fixedValues(info))
+	v := values{}
+	for key, word := range words {
+		if word != "" {
+			v[key] = encode(word)
 		}
+	}
+	if s.ShellInit != "" {
+		v[keyShells] = json.RawMessage(s.ShellInit)
 	}
 	return v
 }
 
 // configChanges is what differs; whole when a key went, which only a
 // replacement can say.
-func configChanges(was, now map[string]string) (changes map[string]string, whole bool) {
-	changes = map[string]string{}
+func configChanges(was, now values) (changes values, whole bool) {
+	changes = values{}
 	for k, v := range now {
-		if was[k] != v {
+		if !sameValue(was[k], v) {
 			changes[k] = v
 		}
 	}
@@ -111,6 +117,9 @@ func schemaFor(info *agent.Info) configSchema {
 		}
 		s.Properties[keyAgent] = p
 	}
+	if info.Capabilities.ShellInit {
+		s.Properties[keyShells] = shellsProperty
+	}
 	return s
 }
 
@@ -123,7 +132,8 @@ func modelName(m agent.Model) string {
 
 // settingsFrom lays configuration over settings. What the schema does not
 // declare, or a value it does not list, is an error when strict; editors send
-// such keys when they create a session, and there they mean nothing.
+// such keys when they create a session, and there they mean nothing. Scripts that
+// cannot be are always one.
 func settingsFrom(s event.Settings, config map[string]json.RawMessage, schema configSchema, strict bool) (event.Settings, error) {
 	for key, raw := range config {
 		p, declared := schema.Properties[key]
@@ -132,6 +142,13 @@ func settingsFrom(s event.Settings, config map[string]json.RawMessage, schema co
 		case !declared && strict:
 			return s, refusal("this host has no setting " + clip(key))
 		case !declared:
+			continue
+		case key == keyShells:
+			scripts, err := readShells(raw)
+			if err != nil {
+				return s, err
+			}
+			s.ShellInit = scripts
 			continue
 		case json.Unmarshal(raw, &word) != nil || !offered(p, key, word):
 			if strict {
@@ -233,14 +250,13 @@ func messageSettings(m *modelSelection) event.Settings {
 
 // configOf is a session's configuration.
 func (f *Front) configOf(info *event.SessionInfo) configState {
-	c := configState{Schema: f.schemaOf(info.Backend), Values: configValues(info.Settings)}
+	c := configState{Schema: f.schemaOf(info.Backend), Values: configValues(info)}
 	if fixed := fixedValues(info); fixed != nil {
 		var branches []string
 		if b := fixed[keyBranch]; b != "" {
 			branches = []string{b}
 		}
 		withIsolation(c.Schema, branches, fixed[keyBranch])
-		maps.Copy(c.Values, fixed)
 	}
 	return c
 }

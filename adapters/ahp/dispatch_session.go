@@ -174,7 +174,7 @@ func (a *action) configure(ctx context.Context) error {
 		return err
 	}
 	schema := a.conn.front.schemaOf(st.Info.Backend)
-	for key := range configValues(st.Info.Settings) {
+	for key := range configValues(&st.Info) {
 		if _, declared := schema.Properties[key]; !declared {
 			continue
 		}

@@ -71,6 +71,10 @@ const (
 	maxWordsFiles = 200
 	maxWordsDiff  = 96 << 10
 	maxSaid       = 32 << 10
+	// maxShellInit bounds the scripts of a session's shells together, in bytes as they
+	// are sent, and maxShells how many there are: they go to the agent with each prompt.
+	maxShellInit = 64 << 10
+	maxShells    = 16
 	// maxRefusal is the longest reason of a refused push of settings, in bytes.
 	maxRefusal = 512
 

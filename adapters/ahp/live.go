@@ -46,10 +46,10 @@ type live struct {
 	leaving        map[id.ID]string // of a message that leaves the queue
 	steeringName   map[id.ID]string // of the steering message, by chat
 	removedAliases map[string]string
-	config         map[string]string // before the event
-	dirs           []string          // the same
-	work           []event.Work      // the same
-	chatDirs       []string          // the same, of the event's chat
+	config         values       // before the event
+	dirs           []string     // the same
+	work           []event.Work // the same
+	chatDirs       []string     // the same, of the event's chat
 	expect         map[string][]expected
 	waiting        int // in expect
 	gone           bool

@@ -113,7 +113,7 @@ func (l *live) before(e *event.Event) {
 			l.chatDirs = c.Dirs
 		}
 	case *event.SessionUpdated:
-		l.config = configValues(l.st.Info.Settings)
+		l.config = configValues(&l.st.Info)
 		l.dirs = l.st.Info.Dirs
 	}
 	if part.IsNil() {

@@ -2,7 +2,6 @@ package ahp
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -252,13 +251,11 @@ func (l *live) sessionUpdated(b *event.SessionUpdated) {
 		l.sayMeta() // which has the artifacts
 	}
 	if b.Settings != nil {
-		changes, whole := configChanges(l.config, configValues(l.st.Info.Settings))
+		changes, whole := configChanges(l.config, configValues(&l.st.Info))
 		l.say(id.Nil, l.take("config:"+who), func(*renderer) any {
 			a := map[string]any{"type": "session/configChanged", "config": changes}
 			if whole {
-				all := maps.Clone(changes)
-				maps.Copy(all, fixedValues(&l.st.Info))
-				a["config"], a["replace"] = all, true
+				a["replace"] = true
 			}
 			return a
 		})

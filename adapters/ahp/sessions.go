@@ -142,7 +142,11 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 		}
 		create.Dirs = append(create.Dirs, dir)
 	}
-	create.Settings, _ = settingsFrom(event.Settings{}, p.Config, c.front.schemaOf(backend), false)
+	settings, err := settingsFrom(event.Settings{}, p.Config, c.front.schemaOf(backend), false)
+	if err != nil {
+		return nil, invalid("config.%s", refusalText(err))
+	}
+	create.Settings = settings
 	var active *announcement
 	if len(p.ActiveClient) > 0 && string(p.ActiveClient) != "null" {
 		a, err := c.announce(p.ActiveClient)

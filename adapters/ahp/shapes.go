@@ -65,14 +65,17 @@ type configProperty struct {
 	EnumDynamic      bool            `json:"enumDynamic,omitempty"` // more values than the list has are found by asking
 	ReadOnly         bool            `json:"readOnly,omitempty"`
 	Items            *configProperty `json:"items,omitempty"`
+	// Properties and Required are of an object's.
+	Properties map[string]configProperty `json:"properties,omitempty"`
+	Required   []string                  `json:"required,omitempty"`
 	// offers are the values that are taken, and labels their names, where the
 	// schema does not list them.
 	offers, labels []string
 }
 
 type configState struct {
-	Schema configSchema      `json:"schema"`
-	Values map[string]string `json:"values"`
+	Schema configSchema `json:"schema"`
+	Values values       `json:"values"`
 }
 
 // snapshot is a channel's state at a sequence number.

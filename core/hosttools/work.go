@@ -203,6 +203,7 @@ func (c *call) newSession(s *host.Session, in *createInput) (any, error) {
 		return nil, err
 	}
 	create := host.CreateSession{Backend: info.Backend, Dirs: []string{dir}, Title: in.Title, Settings: c.settings(s), By: by}
+	create.Settings.ShellInit = "" // it is of its folder, and another may be asked for
 	if in.Model != "" {
 		of, model, err := c.model(in.Model, "")
 		if of2, model2, err2 := c.model(in.Model, info.Backend); err2 == nil { // one of its own comes first
