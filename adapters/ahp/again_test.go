@@ -140,11 +140,65 @@ func TestTurnsThatAreNotResumed(t *testing.T) {
 	refused(resume("t2"), "a turn is running")
 	p.echo(p.dispatch(chat, object{"type": "chat/turnCancelled", "turnId": "t3", "duration": 1}))
 	refused(resume("t3"), "did not fail")
-	p.echo(p.dispatch(chat, object{"type": "chat/truncated", "turnId": "t1"}))
-	p.failed(chat, "t1")
-	refused(resume("t1"), "taken away")
-	p.agree(g, "demo:/not-again", chat)
-	if got := p.state(chat)["turns"].([]any); len(got) != 1 {
-		t.Errorf("%s", show(got))
+}
+
+// A turn that failed is resumed when those behind it were taken away, and when its
+// chat was moved: clients that see it run have all of it.
+func TestATurnIsResumedAfterATruncationAndAfterAMove(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	a, b := g.connect("a"), g.connect("b")
+	const from, to, side = "demo:/from", "demo:/to", "ahp-chat:/wanders"
+	a.session(g, from)
+	a.session(g, to)
+	a.echo(a.dispatch(a.state(from)["defaultChat"].(string), started("t0", "say hello")))
+	a.call("createChat", object{"channel": from, "chat": side})
+	for _, p := range []*peer{a, b} {
+		p.subscribe(side)
 	}
+	a.echo(a.dispatch(side, started("t1", "say one\nfail no luck\nask Which?\nfail again\nask Which?\nsay three")))
+	a.failed(side, "t1")
+	a.echo(a.dispatch(side, started("t2", "say gone")))
+	a.idle(side, "t2")
+	e := a.echo(a.dispatch(side, object{"type": "chat/truncated", "turnId": "t1"}))
+	if e["rejectionReason"] != nil {
+		t.Fatalf("%s", show(e))
+	}
+	shown := a.until(side, "one turn", func(s object) bool { return len(s["turns"].([]any)) == 1 })
+	modified := shown["modifiedAt"]
+	running := func(chat string, peers ...*peer) {
+		t.Helper()
+		for _, p := range peers {
+			s := p.until(chat, "the next question", asks)
+			if parts := s["activeTurn"].(object)["responseParts"].([]any); parts[0].(object)["content"] != "one" || s["modifiedAt"] != modified {
+				t.Errorf("%s", show(s))
+			}
+			p.agree(g, chat)
+		}
+	}
+	resumed := func(p *peer, chat string) {
+		t.Helper()
+		if e := p.echo(p.dispatch(chat, resume("t1"))); e["rejectionReason"] != nil {
+			t.Fatalf("%s", show(e))
+		}
+	}
+	resumed(a, side)
+	late := g.connect("late")
+	late.subscribe(side)
+	running(side, a, b, late)
+	answer(b, side)
+	shown = a.failed(side, "t1")
+	modified = shown["modifiedAt"]
+
+	a.call("moveChat", object{"channel": side, "destination": object{"kind": "session", "session": to}})
+	bare := g.connect("bare")
+	bare.call("subscribe", object{"channel": side, "view": object{"turns": 0}})
+	a.subscribe(side)
+	resumed(a, side)
+	running(side, a, b, bare)
+	answer(a, side)
+	if turn := a.idle(side, "t1"); turn["state"] != "complete" {
+		t.Errorf("%s", show(turn))
+	}
+	a.agree(g, to, side)
 }

@@ -311,7 +311,7 @@ func (l *live) settle(e *event.Event) {
 		l.settleActivity() // another chat may be the default one
 	}
 	switch e.Body.(type) {
-	case *event.TurnStarted, *event.TurnEnded, *event.UsageReported, *event.ChatTruncated, *event.SessionUpdated, *event.ChatRemoved:
+	case *event.TurnStarted, *event.TurnResumed, *event.TurnEnded, *event.UsageReported, *event.ChatTruncated, *event.SessionUpdated, *event.ChatRemoved:
 		l.sayMeta() // which names the model
 	}
 	if i, ok := e.Body.(*event.InteractionOpened); ok && i.Interaction.Chat != e.Chat {

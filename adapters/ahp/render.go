@@ -410,18 +410,22 @@ func (r *renderer) movable(c *state.Chat) bool {
 	return r.resumes && c.ID != r.st.Default && c.Active == nil && c.Origin.Kind != event.OriginSubagent
 }
 
-// modifiedAt is what clients compute: the start of the running turn, or its
-// failure if it was resumed, or the end of the last one, which may have been
-// taken away since.
+// modifiedAt is what clients compute: the start of the running turn, or the end of
+// the last one, which may have been taken away since. A turn that is resumed leaves
+// it as it was.
 func modifiedAt(c *state.Chat) string {
-	if t := c.Active; t != nil {
+	if t := c.Active; t != nil && c.Rest == nil {
 		start := startedAt(&t.Message, t.StartedAt)
 		if _, failed := t.Again(); failed != nil {
 			return reduce.EndTime(start, float64(milliseconds(failed.EndedAt.Sub(t.StartedAt))))
 		}
 		return start
 	}
-	if t := newestTurn(c); t != nil {
+	t := c.Rest
+	if t == nil {
+		t = newestTurn(c)
+	}
+	if t != nil {
 		return reduce.EndTime(startedAt(&t.Message, t.StartedAt), float64(milliseconds(t.Duration)))
 	}
 	return stamp(c.CreatedAt)

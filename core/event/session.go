@@ -197,6 +197,9 @@ type ChatAdded struct {
 	From  id.ID     `json:"from,omitzero"`
 	Last  *LastTurn `json:"last,omitempty"`
 	Usage Usage     `json:"usage,omitzero"`
+	// Failed is its newest turn, as it is stored, where that can be resumed: who
+	// follows the session has no other way to it.
+	Failed json.RawMessage `json:"failed,omitempty"`
 }
 
 // LastTurn is the last turn of a chat that came with turns, in short.
@@ -250,6 +253,8 @@ type ChatTruncated struct {
 	// Gone are the turns that were taken away, oldest first; none where they are
 	// too many to list.
 	Gone []GoneTurn `json:"gone,omitempty"`
+	// Failed is as in ChatAdded.
+	Failed json.RawMessage `json:"failed,omitempty"`
 }
 
 // GoneTurn is what fronts name the messages of a turn by that was taken away:

@@ -11,9 +11,9 @@ import (
 
 // ResumeTurn has the agent go on with the newest turn of a chat, which failed:
 // it is the running turn again, with all that it had. It returns once that is
-// stored.
+// stored. Messages that wait go on waiting until it ends.
 //
-// ErrBusy says that a turn runs or messages wait, ErrInvalid that the turn is
+// ErrBusy says that a turn runs or the chat is on its way, ErrInvalid that the turn is
 // none that can be resumed, ErrUnsupported that the agent resumes none.
 func (s *Session) ResumeTurn(ctx context.Context, chat, turn id.ID, by event.Actor) error {
 	return s.do(ctx, false, func(s *Session) error {
@@ -28,16 +28,12 @@ func (s *Session) ResumeTurn(ctx context.Context, chat, turn id.ID, by event.Act
 		switch t := lastTurn(c); {
 		case c.Active != nil:
 			return fmt.Errorf("chat %s: %w", chat, ErrBusy)
-		case len(c.Queue)+len(c.Steering) > 0:
-			return fmt.Errorf("messages wait in the chat: %w", ErrBusy)
 		case r.moving:
 			return fmt.Errorf("the chat is being moved: %w", ErrBusy)
 		case t == nil || t.ID != turn:
 			return fmt.Errorf("%w: only the newest turn can be resumed", ErrInvalid)
 		case t.Status != event.TurnFailed:
 			return fmt.Errorf("%w: the turn did not fail", ErrInvalid)
-		case c.Rest != nil:
-			return fmt.Errorf("%w: turns were taken away, or the chat was moved, since that one failed", ErrInvalid)
 		case !s.host.can(s.work.Info.Backend).ResumeTurn:
 			return fmt.Errorf("%w: %s cannot go on with a turn that failed", ErrUnsupported, s.work.Info.Backend)
 		case c.Resumable() == nil:

@@ -169,13 +169,102 @@ func TestWhatCannotBeResumedIsRefusedInWords(t *testing.T) {
 	if last := f.wait(s, command.Turn); last.Resumable {
 		t.Errorf("a command: %+v", last)
 	}
-	if _, err := s.Truncate(f.ctx(), chat, failed.ID, tester); err != nil {
+}
+
+// heard folds what a session says as fronts do, from a state on.
+func heard(t *testing.T, f *fixture, s *host.Session, from *state.State) *state.State {
+	t.Helper()
+	st := from.Thaw(state.ActiveOnly)
+	sub := s.Subscribe(from.Seq)
+	defer sub.Close()
+	for upto := s.State().Seq; st.Seq < upto; {
+		events, err := sub.Next(f.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if err := st.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return st
+}
+
+// A turn that failed is the newest again when those behind it were taken away: its
+// agent goes on with it from there. Who follows the session has the whole turn.
+func TestATurnIsResumedAfterThoseBehindItWereTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]bool{"at once": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, keeping(t.TempDir()))
+			s := f.session()
+			chat := s.State().Default
+			f.turn(s, "say before")
+			failed := f.turn(s, "say one\nfail no luck\nsay two\nask Which?")
+			f.turn(s, "say gone")
+			f.turn(s, "say gone too")
+			from := s.State()
+			if _, err := s.Truncate(f.ctx(), chat, failed.ID, tester); err != nil {
+				t.Fatal(err)
+			}
+			if stop {
+				s = f.again(s)
+			}
+			if err := s.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
+				t.Fatal(err)
+			}
+			f.opened(s, event.Question)
+			shown := heard(t, f, s, from).Chat(chat).Active
+			if shown == nil || !slices.Equal(said(shown), []string{"one", "! no luck", "two"}) {
+				t.Fatalf("fronts have %+v", shown)
+			}
+			if _, err := s.Interrupt(f.ctx(), host.Interrupt{By: tester}); err != nil {
+				t.Fatal(err)
+			}
+			if last := f.wait(s, failed.ID); last.Status != event.TurnCancelled || last.Number != 1 {
+				t.Errorf("%+v", last)
+			}
+			if last := f.turn(s, "say after"); last.Number != 2 || last.Text() != "after" {
+				t.Errorf("%+v", last)
+			}
+			live := s.State().Chat(chat).Turns
+			same(t, "after a restart", f.again(s).State().Chat(chat).Turns, live)
+		})
+	}
+}
+
+func TestATurnIsResumedInTheSessionItsChatWasMovedTo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, keeping(t.TempDir()))
+	s, dest := f.session(), f.session()
+	chat, err := s.AddChat(f.ctx(), event.ChatInfo{}, tester)
+	if err != nil {
 		t.Fatal(err)
 	}
-	refused("after turns were taken away", failed.ID, host.ErrInvalid)
-	if last := f.turn(s, "fail third\nsay done"); s.ResumeTurn(f.ctx(), chat, last.ID, tester) != nil || f.wait(s, last.ID).Status != event.TurnComplete {
-		t.Error("a turn after a truncation is not resumed")
+	f.turnIn(s, chat, "say one")
+	failed := f.turnIn(s, chat, "fail no luck\nsay two")
+	from := dest.State()
+	if _, err := s.MoveChat(f.ctx(), host.Move{Chat: chat, To: dest.ID(), By: tester}); err != nil {
+		t.Fatal(err)
 	}
+	if c := heard(t, f, dest, from).Chat(chat); c.Resumable() == nil || !c.Failed() {
+		t.Errorf("fronts have %+v", c)
+	}
+	if err := dest.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
+		t.Fatal(err)
+	}
+	last, err := dest.WaitTurn(f.ctx(), chat, failed.ID)
+	if err != nil || last.Status != event.TurnComplete || !slices.Equal(said(last), []string{"! no luck", "two"}) {
+		t.Fatalf("%v %+v", err, last)
+	}
+	c := heard(t, f, dest, from).Chat(chat)
+	if c.Count != 2 || len(c.Turns) != 1 || c.Turns[0].Status != event.TurnComplete || c.Failed() {
+		t.Errorf("fronts have %+v", c)
+	}
+	live := dest.State().Chat(chat).Turns
+	same(t, "after a restart", f.again(dest).State().Chat(chat).Turns, live)
 }
 
 func TestAForkOfAFailedTurnIsNotResumed(t *testing.T) {

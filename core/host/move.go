@@ -157,6 +157,11 @@ func (s *Session) pack(ctx context.Context, m Move) (chats []moved, err error) {
 					one.Added.Last.Status = event.TurnFailed
 				}
 			}
+			failed, err := storedFailed(c.Resumable())
+			if err != nil {
+				return fmt.Errorf("move chat: %w", err)
+			}
+			one.Added.Failed = failed
 			r := s.chatRun(c.ID)
 			r.drop()
 			one.before, r.moving = r.before, true

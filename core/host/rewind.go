@@ -69,6 +69,10 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 	if parts > maxGone {
 		names = nil
 	}
+	failed, err := storedFailed(cut.last)
+	if err != nil {
+		return false, err
+	}
 	err = s.do(ctx, false, func(s *Session) error {
 		now := s.work.Chat(chat)
 		switch {
@@ -91,12 +95,20 @@ func (s *Session) Truncate(ctx context.Context, chat, last id.ID, by event.Actor
 			s.bury(now.Conversation)
 		}
 		s.emit(chat, id.Nil, &event.ChatTruncated{By: by, Turn: last, Turns: cut.turns, ForkOf: cut.of, ForkAt: cut.at,
-			TurnAliases: turnNames(cut.last), Gone: names})
+			TurnAliases: turnNames(cut.last), Gone: names, Failed: failed})
 		s.refill(chat, window)
 		s.eraseTurns(chat, cut.turns, c.Count)
 		return s.keepState()
 	})
 	return err == nil, err
+}
+
+// storedFailed is a turn as it is stored, if it can be resumed.
+func storedFailed(t *state.Turn) ([]byte, error) {
+	if t == nil || !t.Resumable {
+		return nil, nil
+	}
+	return encodeTurn(t)
 }
 
 // goneTurn is a turn without what was said in it.

@@ -288,11 +288,13 @@ func Weight(e *event.Event) int {
 	case *event.TurnStarted:
 		return 512 + len(b.Message.Text)
 	case *event.ChatTruncated:
-		n := 512
+		n := 512 + len(b.Failed)
 		for i := range b.Gone {
 			n += 512 + 512*len(b.Gone[i].Parts)
 		}
 		return n
+	case *event.ChatAdded:
+		return 512 + len(b.Failed)
 	case *event.TurnResumed:
 		return 512 + len(b.Message.Text)
 	}

@@ -408,7 +408,7 @@ func (s *State) applyTurn(c *Chat, t *Turn, e *event.Event) {
 	case *event.TurnEnded:
 		t.Status, t.Error, t.Duration, t.Synthetic, t.Point, t.Resumable = b.Status, b.Error, b.Duration, b.Synthetic, b.Point, b.Resumable
 		t.owned = nil
-		c.Active = nil
+		c.Active, c.Rest = nil, nil
 		c.Count++
 		c.Turns = append(c.Turns[:len(c.Turns):len(c.Turns)], t)
 		c.Trim(s.limit)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -17,7 +18,16 @@ func newChat(b *event.ChatAdded, at time.Time, edit uint64) *Chat {
 	if t := b.Last; t != nil {
 		c.Rest = &Turn{Message: t.Message, StartedAt: t.StartedAt, Duration: t.Duration, Status: t.Status}
 	}
+	c.takeFailed(b.Failed)
 	return c
+}
+
+// takeFailed takes the newest turn from its stored form, if there is none in memory.
+func (c *Chat) takeFailed(stored []byte) {
+	t := new(Turn)
+	if len(c.Turns) == 0 && len(stored) > 0 && json.Unmarshal(stored, t) == nil && t.Number == c.Count-1 {
+		c.Turns = []*Turn{t}
+	}
 }
 
 // Failed reports whether the chat shows that its last turn ended in an error.
@@ -45,8 +55,8 @@ func (s *State) reorderChats(order []id.ID) {
 	slices.SortStableFunc(s.Chats, func(a, b *Chat) int { return place(a) - place(b) })
 }
 
-// truncate takes the newest turns away. The window may be empty afterwards: see
-// Refill.
+// truncate takes the newest turns away. The window may be empty afterwards, or have
+// one turn: see Refill.
 func (c *Chat) truncate(b *event.ChatTruncated) {
 	if n := len(c.Turns); n > 0 && c.Rest == nil {
 		last := c.Turns[n-1]
@@ -54,6 +64,7 @@ func (c *Chat) truncate(b *event.ChatTruncated) {
 	}
 	c.Turns = slices.DeleteFunc(slices.Clone(c.Turns), func(t *Turn) bool { return t.Number >= b.Turns })
 	c.Count = b.Turns
+	c.takeFailed(b.Failed)
 	c.Cuts++
 	c.Conversation, c.ForkOf, c.ForkAt, c.ForkEnd = "", b.ForkOf, b.ForkAt, nil
 	c.Plan, c.Context = nil, event.ContextReported{}
@@ -71,11 +82,11 @@ func (c *Chat) point(b *event.TurnPointed) {
 	}
 }
 
-// Refill gives a chat that has no turns in memory its newest ones, oldest
-// first, as they are stored: the turns that a chat was given with its first
+// Refill gives a chat that has no turns in memory, or not all of these, its newest
+// ones, oldest first, as they are stored: the turns that a chat was given with its first
 // event, or that are left of it, are not in the events that follow.
 func (s *State) Refill(chat id.ID, turns []*Turn) {
-	if c := s.chat(chat); c != nil && len(c.Turns) == 0 && len(turns) <= c.Count {
+	if c := s.chat(chat); c != nil && len(c.Turns) < len(turns) && len(turns) <= c.Count {
 		c.Turns = turns
 		c.Trim(s.limit)
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// Resumable is the chat's newest turn if it failed and its agent can go on with
-// it: nothing runs, and no turns were taken away behind it.
+// Resumable is the chat's newest turn if it failed, its agent can go on with it, and
+// nothing runs.
 func (c *Chat) Resumable() *Turn {
 	n := len(c.Turns)
-	if c.Active != nil || c.Rest != nil || n == 0 || !c.Turns[n-1].Resumable {
+	if c.Active != nil || n == 0 || !c.Turns[n-1].Resumable {
 		return nil
 	}
 	return c.Turns[n-1]

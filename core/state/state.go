@@ -51,8 +51,9 @@ type Chat struct {
 	// Cuts is how often turns were taken away, or resumed: Count alone does not
 	// tell.
 	Cuts int `json:"cuts,omitempty"`
-	// Rest is there until a turn begins, in a chat that lost its newest turns or
-	// came with copies: when it was last changed, as a turn without parts.
+	// Rest is there until a turn begins or one that was resumed ends, in a chat that
+	// lost its newest turns or came with copies: when it was last changed, as a turn
+	// without parts.
 	Rest *Turn `json:"rest,omitempty"`
 	// Active is the running turn.
 	Active *Turn `json:"active,omitempty"`
