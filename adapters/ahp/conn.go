@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/polyhost/polyhost/core/event"
@@ -39,6 +40,7 @@ type conn struct {
 	settings values           // its own of the root's; replaced, never written to
 	lent     map[string]*lent // tokens by resource
 
+	slow    atomic.Bool    // closed for not keeping up
 	feeding sync.WaitGroup // of the feeder that brings what did not fit
 	joins   *joining       // what the running request is about to join; belongs to its lane
 }
@@ -151,6 +153,9 @@ func (c *conn) serve() {
 		c.joins.settle()
 	}
 	f.journal.leave(c)
+	if cl := c.who(); cl != nil && c.slow.Load() {
+		c.log.Warn("A client that did not keep up was closed", "client", cl.id)
+	}
 	c.log.Debug("A connection ended", "err", err)
 }
 
@@ -247,6 +252,7 @@ func (c *conn) send(message []byte) error {
 }
 
 func (c *conn) tooSlow() {
+	c.slow.Store(true)
 	c.ws.CloseSlow("too far behind: reconnect with lastSeenServerSeq")
 }
 

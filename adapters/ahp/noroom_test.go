@@ -1,6 +1,7 @@
 package ahp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -53,4 +54,24 @@ func TestAnswersThatFindNoRoomAreNotLostInSilence(t *testing.T) {
 			answers++
 		}
 	}
+}
+
+// Who has to look after a gateway reads which client was sent away.
+func TestAClientThatFellBehindIsNamedInTheLog(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	p := g.connect("sleeper")
+	g.front.mu.Lock()
+	for c := range g.front.conns {
+		c.tooSlow()
+	}
+	g.front.mu.Unlock()
+	<-p.done
+	g.stop() // connections are waited for
+	for line := range bytes.Lines(g.book.Lines()) {
+		if bytes.Contains(line, []byte("did not keep up")) && bytes.Contains(line, []byte("sleeper")) {
+			return
+		}
+	}
+	t.Errorf("the log does not name the client:\n%s", g.book.Lines())
 }
