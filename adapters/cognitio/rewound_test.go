@@ -48,9 +48,10 @@ func TestAResumedTurnHasAnotherAnswer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ses := g.session()
-	g.must("POST", "/session/"+ses+"/message", say("say one\nusage 1 2\nfail no luck\nsay two\nusage 4 8"))
-	failed := g.messages(ses)
 	events := g.listen("/global/event")
+	g.must("POST", "/session/"+ses+"/message", say("say one\nusage 1 2\nfail no luck\nsay two\nusage 4 8"))
+	events.until("session.idle") // it may be told after the answer
+	failed := g.messages(ses)
 	s := g.core(ses)
 	chat := s.State().DefaultChat()
 	if err := s.ResumeTurn(g.ctx(), chat.ID, chat.Turns[0].ID, other); err != nil {
