@@ -442,6 +442,7 @@ func TestChatsAndTurns(t *testing.T) {
 	p.action(0, sess, "session/chatAdded")
 	p.subscribe(side)
 	p.until(side, "the first turn", func(s object) bool { return len(s["turns"].([]any)) == 1 })
+	p.until(sess, "the chat's name", func(s object) bool { return s["chats"].([]any)[1].(object)["title"] == "say aside" })
 	p.fails(-32010, "createChat", object{"channel": sess, "chat": side})
 	p.fails(-32602, "createChat", object{"channel": sess, "chat": side + "x", "source": object{"kind": "fork", "chat": chat, "turnId": "t"}})
 	p.echo(p.dispatch(side, object{"type": "session/titleChanged", "title": "Aside"}))

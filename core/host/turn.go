@@ -28,11 +28,20 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 	r.opened = r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue}).Seq
 	s.private = false
 	s.keepEffort(&m)
-	if r.chat == s.work.Default && s.work.Info.Title == "" && !m.System {
-		if title := state.TitleOf(m.Text); title != "" {
-			s.autoTitle = title
-			s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: event.Gateway, Title: &title})
-		}
+	if !m.System {
+		s.entitle(r.chat, state.TitleOf(m.Text))
+	}
+}
+
+// entitle names a chat that has no name yet, and with the default one its session.
+func (s *Session) entitle(chat id.ID, title string) {
+	switch c := s.work.Chat(chat); {
+	case title == "":
+	case chat != s.work.Default && c.Title == "":
+		s.emit(chat, id.Nil, &event.ChatUpdated{By: event.Gateway, Title: &title})
+	case chat == s.work.Default && s.work.Info.Title == "":
+		s.autoTitle = title
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: event.Gateway, Title: &title})
 	}
 }
 
