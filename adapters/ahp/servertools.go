@@ -1,11 +1,16 @@
 package ahp
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
+	"strings"
 
+	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hosttools"
 	"github.com/polyhost/polyhost/core/id"
+	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
 // serverTool is a tool that the host itself runs for agents.
@@ -47,6 +52,15 @@ func (f *Front) lendTools(set *hosttools.Set) {
 			}
 			return t, true
 		},
+		Apart: func(ctx context.Context, create *host.CreateSession) error {
+			err := f.apart(ctx, create, &isolation{Kind: inTree, Prefix: branchPrefix, Fresh: true}, func() {})
+			var refused *jsonrpc.Error
+			if errors.As(err, &refused) {
+				return hosttools.Refused(strings.TrimPrefix(refused.Message, "config."+keyIsolation+": "))
+			}
+			return err
+		},
+		Left: f.worktrees.left,
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -264,5 +266,58 @@ func TestACommentOfATurnThatEndsIsThereOrNot(t *testing.T) {
 		if stored := strings.Count(string(b), `"resource":`); stored != len(list) {
 			t.Fatalf("after %d: %d are there, %d are stored (%v)", i, len(list), stored, failed)
 		}
+	}
+}
+
+// A session that an agent wants apart works in a git working tree, which goes with it.
+func TestAnAgentHandsWorkToASessionInATreeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	g.repository("a", "1\n")
+	t.Cleanup(func() { os.RemoveAll(g.dir + ".worktrees") })
+	bare := t.TempDir()
+	p := g.connect("editor")
+	chat := p.session(g, "demo:/s1")
+	p.echo(p.dispatch("demo:/s1", object{"type": "session/configChanged", "config": object{"mode": "autopilot"}}))
+	create := func(turn, dir string) object {
+		t.Helper()
+		p.dispatch(chat, started(turn, `call create_session {"relationship":"independent","title":"Apart","prompt":"write made hello","worktree":true,"workspace":"`+dir+`"}`))
+		for _, v := range p.idle(chat, turn)["responseParts"].([]any) {
+			if part := v.(object); part["kind"] == "toolCall" {
+				return part["toolCall"].(object)
+			}
+		}
+		t.Fatal("nothing was called")
+		return nil
+	}
+	if call := create("t1", bare); call["success"] != false || !strings.Contains(show(call), "in no git working tree") {
+		t.Errorf("outside of a repository: %s", show(call))
+	}
+	if call := create("t2", g.dir); call["success"] != true {
+		t.Fatalf("%s", show(call))
+	}
+	var uri, tree string
+	for _, sum := range g.host.List(host.Filter{}) {
+		if sum.Info.Title == "Apart" {
+			uri, tree = sessionURI(&sum.Info), sum.Info.Dirs[0]
+		}
+	}
+	if filepath.Dir(tree) != g.dir+".worktrees" {
+		t.Fatalf("it works in %q", tree)
+	}
+	s := p.subscribe(uri)["state"].(object)
+	if v := s["config"].(object)["values"].(object); v["isolation"] != "worktree" || v["branch"] != "main" {
+		t.Errorf("%s", show(v))
+	}
+	await(t, "its work", func() bool { return exists(filepath.Join(tree, "made")) })
+	if exists(filepath.Join(g.dir, "made")) {
+		t.Error("it works in the folder itself")
+	}
+	if err := os.Remove(filepath.Join(tree, "made")); err != nil {
+		t.Fatal(err)
+	}
+	p.call("disposeSession", object{"channel": uri})
+	if exists(tree) {
+		t.Error("the tree stays without its session")
 	}
 }

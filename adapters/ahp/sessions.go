@@ -160,7 +160,7 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 		return nil, err
 	}
 	if apart != nil {
-		if err := c.apart(ctx, &create, apart, p.ProgressToken); err != nil {
+		if err := c.front.apart(ctx, &create, apart, func() { c.progress(p.ProgressToken, 0, "Making a working tree") }); err != nil {
 			return nil, err
 		}
 	}

@@ -362,10 +362,10 @@ func (c *conn) progress(token string, n int, message string) {
 	}{rootURI, token, n, 2, message}))
 }
 
-// apart makes the working tree that a client wants for its new session, and puts
-// the session into it.
-func (c *conn) apart(ctx context.Context, create *host.CreateSession, i *isolation, token string) error {
-	dir := c.front.host.DefaultDir()
+// apart makes the working tree that somebody wants for a new session, and puts the
+// session into it. It says when it begins to.
+func (f *Front) apart(ctx context.Context, create *host.CreateSession, i *isolation, begins func()) error {
+	dir := f.host.DefaultDir()
 	if len(create.Dirs) > 0 {
 		dir = create.Dirs[0]
 	}
@@ -377,11 +377,11 @@ func (c *conn) apart(ctx context.Context, create *host.CreateSession, i *isolati
 	case !inRepository([]string{dir}):
 		return nil // editors say so everywhere
 	case i.Kind == inTree:
-		c.progress(token, 0, "Making a working tree")
+		begins()
 		if create.ID.IsNil() {
 			create.ID = id.New()
 		}
-		own, err := c.front.worktrees.create(ctx, create.ID, dir, i)
+		own, err := f.worktrees.create(ctx, create.ID, dir, i)
 		if err != nil {
 			return err
 		}
@@ -393,6 +393,9 @@ func (c *conn) apart(ctx context.Context, create *host.CreateSession, i *isolati
 	default:
 		i.Branch = ""
 	}
-	create.Meta = map[string]json.RawMessage{metaIsolation: encode(i)}
+	if create.Meta == nil {
+		create.Meta = map[string]json.RawMessage{}
+	}
+	create.Meta[metaIsolation] = encode(i)
 	return nil
 }

@@ -176,11 +176,11 @@ func (h *Host) cleanDirs(dirs []string) ([]string, error) {
 		}
 		out[i] = filepath.Clean(d)
 	}
-	return out, h.checkDirs(out)
+	return out, h.CheckDirs(out)
 }
 
-// checkDirs reports a working directory that is not there, or fenced.
-func (h *Host) checkDirs(dirs []string) error {
+// CheckDirs reports a working directory that is not there, or fenced.
+func (h *Host) CheckDirs(dirs []string) error {
 	for _, d := range dirs {
 		st, err := os.Stat(d)
 		switch {

@@ -22,7 +22,7 @@ const commandTool = "bash"
 func (s *Session) runCommand(r *run) {
 	m, turn := r.message, r.turn
 	dirs := s.dirs(r)
-	if err := s.host.checkDirs(dirs); err != nil {
+	if err := s.host.CheckDirs(dirs); err != nil {
 		s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 		return
 	}

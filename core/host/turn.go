@@ -123,7 +123,7 @@ func (s *Session) prompt(r *run) {
 	}
 	if r.conv == nil {
 		dirs := dirsOf(s.work, c)
-		if err := s.host.checkDirs(dirs); err != nil {
+		if err := s.host.CheckDirs(dirs); err != nil {
 			s.end(r, event.TurnFailed, &event.Error{Code: event.CodeAgentStart, Message: err.Error()}, event.Gateway)
 			return
 		}

@@ -248,7 +248,7 @@ func TestAnAgentIsToldWhatIsWrongWithItsArguments(t *testing.T) {
 		{"create_session", object{"relationship": "currentSession", "prompt": "x", "title": "x", "workspace": "/tmp"}, "leave workspace"},
 		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x"}, "workspace is missing"},
 		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": "nothing"}, "no session works"},
-		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": w.dir, "worktree": true}, "for people only"},
+		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": w.dir, "worktree": true}, "makes no working trees"},
 		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": w.dir, "model": "gpt-1"}, "no agent has a model"},
 		{"create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": w.dir + "/none"}, "does not exist"},
 		{"create_session", object{"relationship": "currentSession", "prompt": "x", "title": strings.Repeat("x", 201)}, "more than 200"},
@@ -486,6 +486,44 @@ func TestOneMessageDoesNotSetAgentsToWorkForEver(t *testing.T) {
 	w.gives(s, "send_message", object{"session": spelled(other), "message": "say x"}) // a person went on
 }
 
+// What an agent made is taken away again when its first message cannot be sent: here
+// because others used up meanwhile how often agents may set each other to work.
+func TestNothingEmptyStaysOfWorkThatCannotBeHandedOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, other := w.session(event.ModeAuto), w.session(event.ModeAuto)
+	from := host.Caller{Session: s.ID(), Chat: s.State().Default, Turn: id.New()}
+	run := func(tool string, input any) error {
+		_, err := w.set.Run(w.ctx, w.host, from, tool, json.RawMessage(encode(t, input)))
+		return err
+	}
+	for range 98 {
+		if err := run("send_message", object{"session": spelled(other), "message": "say x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := object{"relationship": "currentSession", "prompt": "say x", "title": "x"}
+	away := object{"relationship": "independent", "prompt": "say x", "title": "x", "workspace": w.dir}
+	errs := make([]error, 12)
+	var wg sync.WaitGroup
+	for i := range errs {
+		input := []object{here, away}[i%2]
+		wg.Go(func() { errs[i] = run("create_session", input) })
+	}
+	wg.Wait()
+	done := 0
+	for _, err := range errs {
+		if err == nil {
+			done++
+		} else if !strings.Contains(err.Error(), "because of one message") {
+			t.Error(err)
+		}
+	}
+	if chats, sessions := len(s.State().Chats)-1, len(w.host.List(host.Filter{}))-2; done != 2 || chats+sessions != 2 {
+		t.Errorf("%d calls succeeded, and there are %d more chats and %d more sessions", done, chats, sessions)
+	}
+}
+
 func TestFencesHoldForAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -495,6 +533,11 @@ func TestFencesHoldForAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fails(s, "create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": closed}, "closed to sessions")
+	w.set.Lend(hosttools.Lent{Session: func(i *event.SessionInfo) string { return i.ID.AHP("demo") }, Apart: func(context.Context, *host.CreateSession) error {
+		t.Error("a working tree was made of it")
+		return nil
+	}})
+	w.fails(s, "create_session", object{"relationship": "independent", "prompt": "x", "title": "x", "workspace": closed, "worktree": true}, "closed to sessions")
 }
 
 func TestToolsThatAreSwitchedOffAreGone(t *testing.T) {

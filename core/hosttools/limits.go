@@ -1,6 +1,11 @@
 package hosttools
 
+import "time"
+
 const (
+	// undoWithin is how long it may take to take away again what a call has made that
+	// fails after that.
+	undoWithin = 10 * time.Second
 	// maxInput is the most bytes of the arguments of a call.
 	maxInput = 1 << 20
 	// maxDepth is how deep arguments nest.

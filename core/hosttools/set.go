@@ -88,6 +88,11 @@ type Lent struct {
 	Session func(*event.SessionInfo) string
 	// Tree tells of a directory; false if nothing is known of it.
 	Tree func(dir string) (Tree, bool)
+	// Apart puts a session that is to be created into a git working tree of its own
+	// instead of the folder it names; Left takes that away again if the session was not
+	// created. Both nil: agents are refused it.
+	Apart func(context.Context, *host.CreateSession) error
+	Left  func(context.Context, id.ID)
 	// Comments are those of sessions; nil if there are none, and then no tools for
 	// them either.
 	Comments Comments

@@ -1,6 +1,7 @@
 package hosttools
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -107,8 +108,6 @@ func (in *createInput) check() error {
 		return sayf("a chat of the current session works where the session does: leave workspace and worktree out")
 	case !here && in.Workspace == "":
 		return sayf("workspace is missing: an independent session has to be told where to work")
-	case in.Worktree != nil && *in.Worktree:
-		return sayf("this gateway makes working trees for people only: leave worktree out, and the session works in the folder itself")
 	}
 	return nil
 }
@@ -187,9 +186,28 @@ func (c *call) newChat(s *host.Session, in *createInput) (any, error) {
 	}
 	p, err := c.prompt(s, host.Prompt{Chat: chat, Text: in.Prompt, Settings: settings, By: by})
 	if err != nil {
+		c.undo(func(ctx context.Context) error { return removeUnused(ctx, s, chat, by) })
 		return nil, err
 	}
 	return c.made(s, chat, p), nil
+}
+
+// undo takes away what was made for a message that could not be sent.
+func (c *call) undo(remove func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), undoWithin)
+	defer cancel()
+	if err := remove(ctx); err != nil {
+		c.set.log.Warn("What an agent made and could not use stays", "session", c.from.Session.String(), "err", err)
+	}
+}
+
+// removeUnused removes a chat to which nobody said anything: a message may have been
+// taken although nobody waited for that any more.
+func removeUnused(ctx context.Context, s *host.Session, chat id.ID, by event.Actor) error {
+	if x := s.State().Chat(chat); x == nil || x.Count > 0 || x.Active != nil || len(x.Queue) > 0 {
+		return nil
+	}
+	return s.RemoveChat(ctx, chat, by)
 }
 
 func (c *call) newSession(s *host.Session, in *createInput) (any, error) {
@@ -234,15 +252,36 @@ func (c *call) newSession(s *host.Session, in *createInput) (any, error) {
 	if n >= maxSpawned {
 		return nil, sayf("agents have made %d sessions from this one that are still there: a person has to delete some first", n)
 	}
+	apart := in.Worktree != nil && *in.Worktree
+	if apart {
+		if err := c.apart(&create); err != nil {
+			return nil, err
+		}
+	}
 	fresh, err := c.host.CreateSession(c.ctx, create)
 	if err != nil {
+		if apart {
+			c.undo(func(ctx context.Context) error { c.lent.Left(ctx, create.ID); return nil })
+		}
 		return nil, err
 	}
 	p, err := c.prompt(fresh, host.Prompt{Text: in.Prompt, By: by})
 	if err != nil {
+		c.undo(func(ctx context.Context) error { _, err := fresh.DiscardIfUnused(ctx); return err })
 		return nil, err
 	}
 	return c.made(fresh, fresh.State().Default, p), nil
+}
+
+// apart has a session work in a git working tree of its own.
+func (c *call) apart(create *host.CreateSession) error {
+	if c.lent.Apart == nil {
+		return sayf("this gateway makes no working trees: leave worktree out, and the session works in the folder itself")
+	}
+	if err := c.host.CheckDirs(create.Dirs); err != nil {
+		return err
+	}
+	return c.lent.Apart(c.ctx, create)
 }
 
 // spawnedBy is the session that a session's making began from: itself, of one
