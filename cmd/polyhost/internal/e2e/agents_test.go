@@ -28,6 +28,7 @@ type cli struct {
 	noFork, noUsage bool // what the program lacks
 	forkAt          bool // it goes back to a turn
 	plugins         bool // it takes those of clients
+	shellInit       bool // it takes scripts of windows
 	// compact makes it shorten the conversation, if a prompt can do that.
 	compact string
 	// failures are the codes of those that the program tells as something else
@@ -43,7 +44,7 @@ var clis = []cli{
 	{
 		backend: "claude", packages: []string{"@anthropic-ai/claude-code@2.1.332"}, program: "claude",
 		setup: claudeSetup, search: `tool: ToolSearch {"query":"select:mcp__polyhost__lookup"}`, found: "mcp__polyhost__lookup",
-		forkAt: true, plugins: true, compact: "/compact",
+		forkAt: true, plugins: true, shellInit: true, compact: "/compact",
 	},
 	{
 		backend: "codex", packages: []string{"@openai/codex@0.171.0"}, program: "codex",

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,6 +189,30 @@ func plugged(t *testing.T, r *rig) {
 	}
 	if a, b, c := before[0].Messages, plugin[0].Messages, after[0].Messages; a >= b || b >= c {
 		t.Errorf("the model was sent %d, %d and %d messages: not one conversation", a, b, c)
+	}
+}
+
+// sourced has scripts in place of one another precede the agent's commands.
+func sourced(t *testing.T, r *rig) {
+	e := r.edit(t, "sourced")
+	configure := func(config object) {
+		t.Helper()
+		e.next++
+		e.send(object{"method": "dispatchAction", "params": object{"channel": e.session, "clientSeq": e.next,
+			"action": object{"type": "session/configChanged", "config": config}}})
+		e.until("the setting", func(f *frame) bool { return f.Params.Action.Type == "session/configChanged" })
+	}
+	configure(object{"mode": "autopilot"})
+	for turn, scripts := range map[string][]object{
+		"one":  {{"shell": "bash", "script": "echo noise >&2; export VENV=one\n"}},
+		"two":  {{"shell": "powershell", "script": "exit 9"}, {"shell": "bash", "script": "export VENV=two"}},
+		"none": {},
+	} {
+		configure(object{"shellInitScripts": scripts})
+		e.says(turn, "run: echo ${VENV:-none} > sourced-"+turn+".txt 2>&1")
+		if b, err := os.ReadFile(filepath.Join(r.place.Work, "sourced-"+turn+".txt")); err != nil || string(b) != turn+"\n" {
+			t.Errorf("the command of %s wrote %q, %v", turn, b, err)
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ func TestAgents(t *testing.T) {
 				{"two chats run at once", true, together},
 				{"a client's tool is called and answered", true, served},
 				{"a client's plugin is taken, and taken away", c.plugins, plugged},
+				{"a window's script precedes commands", c.shellInit, sourced},
 				{"the gateway's own tools are called, and a person is asked", true, ownTools},
 			} {
 				if s.able {
