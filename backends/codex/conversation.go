@@ -49,6 +49,7 @@ type conversation struct {
 	serial   int // of requests
 	mapper   *mapper
 	servers  servers
+	skills   skills
 	watching bool // somebody sees when left commands are done
 }
 
@@ -143,6 +144,9 @@ func (c *conversation) begin(ctx context.Context, l *link) error {
 		}
 	})
 	switch {
+	case err == nil && failed == nil:
+		c.learnSkills(ctx, l) // before a prompt can name one
+		return nil
 	case err == nil:
 		return failed
 	case p.ThreadID != "":
@@ -157,6 +161,7 @@ func (c *conversation) begun(l *link, answer *threadAnswer, fresh bool) []agent.
 	c.model, c.effort = answer.Model, answer.Effort
 	c.mapper.open(c.thread, fresh)
 	c.servers = servers{}
+	c.skills.asking, c.skills.stale = true, false
 	if fresh || c.told {
 		return nil // a new thread can be resumed from its first turn on
 	}

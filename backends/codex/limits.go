@@ -34,10 +34,15 @@ const (
 	maxChildren = 256
 	// maxEdits is the most files of one change that are described.
 	maxEdits = 200
-	// maxNotice is the longest text of a notice, in bytes.
+	// maxNotice is the longest text of a notice, or about a skill, in bytes.
 	maxNotice = 4 << 10
 	// maxServers is the most MCP servers that are told of.
 	maxServers = 200
+	// maxSkills is the most skills that are told of, maxSkillName the longest name of
+	// one in bytes, and skillsBound how long the program may take to find them.
+	maxSkills    = 500
+	maxSkillName = 200
+	skillsBound  = 10 * time.Second
 	// maxModels is the most models that are listed.
 	maxModels = 200
 	// listPage and maxListPage are the default and the largest number of past

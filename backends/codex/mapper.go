@@ -422,10 +422,15 @@ func rateText(w *rateWindow) string {
 }
 
 func notice(level, code, text string) agent.Frame {
+	return agent.Frame{Kind: agent.Notice, Notice: &event.Notice{Level: level, Code: code, Text: clip(text)}}
+}
+
+// clip cuts a text that is for people.
+func clip(text string) string {
 	if len(text) > maxNotice {
 		text = strings.ToValidUTF8(text[:maxNotice], "") + " …"
 	}
-	return agent.Frame{Kind: agent.Notice, Notice: &event.Notice{Level: level, Code: code, Text: text}}
+	return text
 }
 
 func plan(steps []planStep) []event.PlanItem {

@@ -11,7 +11,7 @@ import (
 	"github.com/polyhost/polyhost/core/event"
 )
 
-// commandCompact is the one command of the program that a prompt can be.
+// commandCompact is the one command of the program that a prompt can be, beside its skills.
 const commandCompact = "compact"
 
 // Can is what the agent promises, whatever is installed.
@@ -40,7 +40,7 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	info := agent.Info{
 		Name: Name, Title: "Codex", Description: "OpenAI's coding agent", Version: version,
 		Capabilities: Can(),
-		Commands:     []agent.Command{{Name: commandCompact, Description: "Shorten the context of the conversation"}},
+		Folders:      agent.Folders{Skills: ".agents/skills"},
 		Tools: []agent.ToolInfo{
 			{Name: toolShell, Description: "Run a shell command", Tag: event.TagExec},
 			{Name: toolPatch, Description: "Change files", Tag: event.TagWrite},
@@ -57,6 +57,11 @@ func (b *Backend) Info(ctx context.Context) (agent.Info, error) {
 	if err := models(ctx, l, &info); err != nil {
 		return agent.Info{}, broken(err.Error())
 	}
+	everywhere, err := readSkills(ctx, l, os.TempDir())
+	if err != nil {
+		b.log.Debug("codex does not say which skills it has", "error", err)
+	}
+	info.Commands = offered(everywhere)
 	var account struct {
 		Account  *struct{} `json:"account"`
 		Required bool      `json:"requiresOpenaiAuth"`

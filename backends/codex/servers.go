@@ -25,6 +25,10 @@ type servers struct {
 	list  []agent.ServerStatus
 	known map[string]string // addresses, of the configuration; nil until it was read
 	asked bool              // for the configuration
+	// failed are the newest notes of servers that did not start and of which the
+	// program was not asked yet, one a server; asking: it is being asked.
+	failed []serverNote
+	asking bool
 }
 
 // serverNote says how a server starts.
@@ -55,7 +59,10 @@ func (c *conversation) starts(l *link, raw json.RawMessage) []agent.Frame {
 	default:
 		// Only when asked does the program tell a server that is broken from one
 		// that nobody has signed in to.
-		c.wg.Go(func() { c.fails(l, n) })
+		if c.servers.failedToo(n) && !c.servers.asking {
+			c.servers.asking = true
+			c.wg.Go(func() { c.askFailed(l) })
+		}
 		return nil
 	}
 	return c.servers.set(st)
@@ -120,6 +127,41 @@ func (c *conversation) configured(l *link) {
 		}
 		return frames
 	})
+}
+
+// failedToo keeps a note until the program is asked; false if there are too many.
+func (s *servers) failedToo(n serverNote) bool {
+	i := slices.IndexFunc(s.failed, func(k serverNote) bool { return k.Name == n.Name })
+	switch {
+	case i >= 0:
+		s.failed[i] = n
+	case len(s.failed) == maxServers:
+		return false
+	default:
+		s.failed = append(s.failed, n)
+	}
+	return true
+}
+
+// askFailed asks about the servers that failed, one after the other.
+func (c *conversation) askFailed(l *link) {
+	for {
+		c.mu.Lock()
+		if c.link != l {
+			c.mu.Unlock()
+			return // the notes are of another process by now
+		}
+		s := &c.servers
+		if len(s.failed) == 0 || c.ctx.Err() != nil {
+			s.asking = false
+			c.mu.Unlock()
+			return
+		}
+		n := s.failed[0]
+		s.failed = slices.Delete(s.failed, 0, 1)
+		c.mu.Unlock()
+		c.fails(l, n)
+	}
 }
 
 // fails finds out what a server that did not start wants.

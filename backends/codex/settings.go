@@ -72,6 +72,9 @@ func (c *conversation) turnParams(p agent.Prompt) (turnParams, error) {
 func (c *conversation) inputs(p agent.Prompt) ([]input, error) {
 	text := p.Text
 	var more []input
+	if s, ok := c.called(text); ok {
+		more = append(more, s)
+	}
 	for _, a := range p.Attachments {
 		switch {
 		case a.Kind == event.AttachImage && len(a.Data) > 0:

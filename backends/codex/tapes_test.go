@@ -46,7 +46,7 @@ func TestTapes(t *testing.T) {
 			}
 			return []string{"CODEX_HOME=" + dir}
 		},
-		Drop: []string{"instructionSources", "serverName", "developer_instructions", "sandbox", "activePermissionProfile", "gitInfo", "encrypted_content", "proposedExecpolicyAmendment", "availableDecisions"},
+		Drop: []string{"skills", "instructionSources", "serverName", "developer_instructions", "sandbox", "activePermissionProfile", "gitInfo", "encrypted_content", "proposedExecpolicyAmendment", "availableDecisions"},
 		Scenarios: []agenttest.Scenario{
 			{Name: "edit", Files: map[string]string{"hello.txt": "hello from the stub\nsecond line\n"}, Play: func(k *agenttest.Talk) {
 				k.Play("t1", "edit: hello.txt", agenttest.Allow)

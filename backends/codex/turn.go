@@ -113,8 +113,12 @@ func (c *conversation) notified(l *link, m message) []agent.Frame {
 	if c.link != l {
 		return nil // of a process that was given up, or before its thread
 	}
-	if m.Method == "mcpServer/startupStatus/updated" {
+	switch m.Method {
+	case "mcpServer/startupStatus/updated":
 		return c.starts(l, m.Params)
+	case "skills/changed":
+		c.skillsChanged(l)
+		return nil
 	}
 	var n note
 	if err := lenient(json.Unmarshal(m.Params, &n)); err != nil {
@@ -162,7 +166,7 @@ var followed = map[string]bool{
 	"item/reasoning/summaryTextDelta": true, "item/reasoning/textDelta": true,
 	"item/commandExecution/outputDelta": true, "item/mcpToolCall/progress": true,
 	"thread/tokenUsage/updated": true, "thread/name/updated": true, "serverRequest/resolved": true,
-	"mcpServer/startupStatus/updated": true, "account/rateLimits/updated": true, "error": true, "warning": true, "guardianWarning": true, "model/rerouted": true,
+	"mcpServer/startupStatus/updated": true, "skills/changed": true, "account/rateLimits/updated": true, "error": true, "warning": true, "guardianWarning": true, "model/rerouted": true,
 }
 
 // began is the beginning of a turn: the prompt's, or one of the program's own.

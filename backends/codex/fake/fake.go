@@ -62,6 +62,7 @@ type fake struct {
 	threads  map[string]*fakeThread
 	commands []*exec.Cmd
 	servers  [][2]string       // that turns started: thread and name
+	skills   []string          // that turns made
 	left     map[string]string // commands that turns left running, by call
 }
 
@@ -151,7 +152,9 @@ func (f *fake) request(m message) {
 		Expected string `json:"expectedTurnId"`
 		Cwd      any    `json:"cwd"`
 		Input    []struct {
+			Type string `json:"type"`
 			Text string `json:"text"`
+			Path string `json:"path"`
 		} `json:"input"`
 		Cursor string `json:"cursor"`
 		Limit  int    `json:"limit"`
@@ -163,6 +166,9 @@ func (f *fake) request(m message) {
 	}
 	var text []string
 	for _, in := range p.Input {
+		if in.Type == "skill" {
+			in.Text = "say with " + in.Path
+		}
 		text = append(text, in.Text)
 	}
 	t := f.threads[p.ThreadID]
@@ -186,6 +192,17 @@ func (f *fake) request(m message) {
 			status = "authenticationRequired"
 		}
 		answer(map[string]any{"data": []any{map[string]any{"name": q.Name, "runtimeStatus": status}}, "nextCursor": nil})
+	case "skills/list":
+		about := func(name string, on bool) any {
+			return map[string]any{"name": name, "description": "what " + name + " does", "path": "/skills/" + name + "/SKILL.md", "scope": "user", "enabled": on}
+		}
+		list := []any{about("wave", true), about("off", false), about("two words", true)}
+		f.mu.Lock()
+		for _, name := range f.skills {
+			list = append(list, about(name, true))
+		}
+		f.mu.Unlock()
+		answer(map[string]any{"data": []any{map[string]any{"cwd": "/", "errors": []any{}, "skills": list}}})
 	case "config/mcpServer/reload": // as if somebody had signed in meanwhile
 		answer(map[string]any{})
 		f.mu.Lock()

@@ -168,6 +168,11 @@ func (r *fakeRun) do(line string) map[string]any {
 		r.f.servers = append(r.f.servers, [2]string{r.t.ID, name})
 		r.f.mu.Unlock()
 		r.f.server(r.t.ID, name, end)
+	case "skill":
+		r.f.mu.Lock()
+		r.f.skills = append(r.f.skills, rest)
+		r.f.mu.Unlock()
+		r.f.note("skills/changed", map[string]any{})
 	case "image":
 		r.complete(map[string]any{"type": "imageGeneration", "id": r.f.newID("ig"), "status": "completed", "result": "aGk="})
 	default: // a steering message of the driver's own
