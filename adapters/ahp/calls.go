@@ -2,6 +2,7 @@ package ahp
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,7 +132,7 @@ func (r *renderer) call(at spot, p *event.Part, v *callView) toolCall {
 	c.Status = v.phase
 	switch v.phase {
 	case phaseStreaming:
-		c.PartialInput, c.Meta = v.partial, v.meta
+		c.PartialInput, c.Meta = v.partial, r.withChat(v.meta, t)
 	case phasePending:
 		c.InvocationMessage, c.ToolInput = ptr(title(t)), input(t.Input)
 		r.confirmation(&c, at, p)
@@ -370,9 +371,20 @@ func (r *renderer) meta(t *event.Tool) map[string]string {
 	if t.Progress != "" && m != nil {
 		m["progressMessage"] = t.Progress
 	}
-	if !t.Child.IsNil() {
-		m["subagentChatUri"] = r.chatURI(t.Child)
+	return r.withChat(m, t)
+}
+
+// withChat adds the chat of a call's subagent, also of one that is still to begin.
+func (r *renderer) withChat(m map[string]string, t *event.Tool) map[string]string {
+	chat := t.Child
+	if chat.IsNil() {
+		chat = t.Worker
 	}
+	if m == nil || chat.IsNil() {
+		return m
+	}
+	m = maps.Clone(m)
+	m["subagentChatUri"] = r.chatURI(chat)
 	return m
 }
 

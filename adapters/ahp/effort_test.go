@@ -103,7 +103,9 @@ func TestCallsSayHowTheyAreDrawn(t *testing.T) {
 	a := g.connect("a")
 	const uri = "demo:/drawn"
 	chat := a.session(g, uri)
+	from := a.mark()
 	a.dispatch(chat, started("t1", "spawn helper say below"))
+	begun, _ := a.action(from, chat, "chat/toolCallStart")
 	turn := a.idle(chat, "t1")
 	var meta object
 	for _, p := range turn["responseParts"].([]any) {
@@ -119,6 +121,9 @@ func TestCallsSayHowTheyAreDrawn(t *testing.T) {
 	}
 	if meta["toolKind"] != "subagent" || meta["subagentAgentName"] != "helper" || meta["subagentChatUri"] != worker {
 		t.Errorf("the call of a subagent: %s, whose chat is %s", show(meta), worker)
+	}
+	if early := begun["_meta"].(object); early["toolKind"] != "subagent" || early["subagentChatUri"] != worker {
+		t.Errorf("at its start: %s, whose chat is to be %s", show(begun), worker)
 	}
 	a.agree(g, uri, chat)
 }

@@ -271,7 +271,7 @@ func (l *live) partStarted(e *event.Event, b *event.PartStarted) {
 	l.calls[p.ID] = v
 	l.say(e.Chat, nil, func(r *renderer) any {
 		c := r.base(p.Tool)
-		return callStart{"chat/toolCallStart", name, c.ToolCallID, c.ToolName, c.DisplayName, c.Contributor, v.meta}
+		return callStart{"chat/toolCallStart", name, c.ToolCallID, c.ToolName, c.DisplayName, c.Contributor, r.withChat(v.meta, p.Tool)}
 	})
 	if first := p.Tool.PartialInput.String(); first != "" {
 		l.inputDelta(e.Chat, name, p, v, first)

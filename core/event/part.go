@@ -148,8 +148,10 @@ type Tool struct {
 	Dropped int64 `json:"dropped,omitempty"`
 	// Progress is what the call does right now in one line, "" when it is over.
 	Progress string `json:"progress,omitempty"`
-	// Child is the chat of the subagent that the call spawned.
-	Child id.ID `json:"child,omitzero"`
+	// Child is the chat of the subagent that the call spawned, Worker the one that
+	// its subagent gets once it begins: known from the start of the call.
+	Child  id.ID `json:"child,omitzero"`
+	Worker id.ID `json:"worker,omitzero"`
 	// Terminal is where the call runs, if it has a terminal of the host's.
 	Terminal id.ID `json:"terminal,omitzero"`
 	// Allowed says why the call runs; Refused why it does not.

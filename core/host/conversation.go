@@ -203,6 +203,7 @@ type call struct {
 	dropped int64 // output bytes not kept
 	tail    []byte
 	client  event.Actor
+	worker  id.ID              // the chat of its subagent, once that begins
 	own     bool               // the gateway was asked to run it
 	stop    context.CancelFunc // of its running it
 }

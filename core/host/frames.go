@@ -273,6 +273,9 @@ func (s *Session) childStart(root *run, f *agentFrame) {
 	c := root.calls[f.Call]
 	if c != nil {
 		info.Origin.Call = c.id
+		if !c.worker.IsNil() && s.work.Chat(c.worker) == nil {
+			info.ID = c.worker
+		}
 	}
 	s.nameOrigin(&info)
 	s.emit(info.ID, id.Nil, &event.ChatAdded{Info: info, By: event.Actor{Front: "agent"}})

@@ -66,9 +66,12 @@ func (s *Session) toolStart(r *run, f *agentFrame) *call {
 	c.name = c.tool.Name
 	r.calls[f.Call] = c
 	owner, _ := s.toolOwner(r, c.name) // so that fronts can tell whose call it is from its beginning
+	if c.tool.Tag == event.TagDelegate && c.tool.Server == "" && owner.Client == "" && s.host.can(s.work.Info.Backend).Subagents {
+		c.worker = id.New()
+	}
 	r.emit(&event.PartStarted{Part: event.Part{ID: c.part, Kind: event.PartTool, StartedAt: s.at, Tool: &event.Tool{
 		Call: c.id, Name: c.name, Title: c.tool.Title, Tag: c.tool.Tag, Server: c.tool.Server, Client: owner,
-		Status: event.CallStreaming, Input: object(c.tool.Input)}}})
+		Status: event.CallStreaming, Input: object(c.tool.Input), Worker: c.worker}}})
 	return c
 }
 
