@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/transports/jsonrpc"
 )
 
@@ -23,8 +24,8 @@ type networkEndpoint struct {
 	URL  string `json:"url"`
 }
 
-// networkInfo says how this host reaches the network, and what its agents need
-// to reach.
+// networkInfo says how this host reaches the network, and what it and its
+// agents need to reach.
 func (c *conn) networkInfo(context.Context, *jsonrpc.Request) (any, error) {
 	out := struct {
 		Version       string            `json:"version"`
@@ -48,6 +49,7 @@ func (c *conn) networkInfo(context.Context, *jsonrpc.Request) (any, error) {
 			}
 		}
 	}
+	out.Endpoints = append(out.Endpoints, networkEndpoint{"GitHub API", forge.GitHub})
 	return out, nil
 }
 
