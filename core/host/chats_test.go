@@ -74,6 +74,33 @@ func (f *fixture) again(s *host.Session, change ...func(*host.Options)) *host.Se
 	return s
 }
 
+// A chat beside the default one is named by its first message, until a person
+// names it.
+func TestAChatHasATitle(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.session()
+	f.turn(s, "say one")
+	chat, err := s.AddChat(f.ctx(), event.ChatInfo{}, tester)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := func() string { return s.State().Chat(chat).Title }
+	f.turnIn(s, chat, "say aside")
+	f.turnIn(s, chat, "say more")
+	if got := title(); got != "say aside" {
+		t.Errorf("the chat is called %q", got)
+	}
+	mine := "Mine"
+	if err := s.UpdateChat(f.ctx(), chat, &event.ChatUpdated{By: tester, Title: &mine}); err != nil {
+		t.Fatal(err)
+	}
+	f.turnIn(s, chat, "say on")
+	if got := title(); got != mine || s.State().Info.Title != "say one" {
+		t.Errorf("the chat is called %q, the session %q", got, s.State().Info.Title)
+	}
+}
+
 func TestAForkInsideASessionBeginsAtItsTurn(t *testing.T) {
 	t.Parallel()
 	keep := t.TempDir()

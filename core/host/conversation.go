@@ -152,6 +152,9 @@ type run struct {
 	// child is the agent's key of a subagent's chat; its parent has conv.
 	child  string
 	parent *run
+	// autoTitle is the chat's title, if no person gave it; the session has the
+	// default chat's.
+	autoTitle string
 
 	// The running turn, Nil for none.
 	turn     id.ID

@@ -37,7 +37,7 @@ func (s *Session) frame(root *run, f *agentFrame) {
 		}
 		return
 	case agent.Title:
-		s.agentTitle(root, f.Text)
+		s.entitle(root, clipTitle(f.Text), event.Actor{Front: "agent"})
 		return
 	case agent.TurnEnd:
 		s.turnEnd(root, f)
@@ -182,23 +182,6 @@ func (s *Session) part(r *run, p id.ID) *event.Part {
 		return c.Active.Part(p)
 	}
 	return nil
-}
-
-// agentTitle takes the agent's title for a conversation, unless a person gave
-// one.
-func (s *Session) agentTitle(r *run, title string) {
-	title = clipTitle(title)
-	c := s.work.Chat(r.chat)
-	if title == "" || c == nil {
-		return
-	}
-	by := event.Actor{Front: "agent"}
-	if r.chat != s.work.Default {
-		s.emit(r.chat, id.Nil, &event.ChatUpdated{By: by, Title: &title})
-	} else if s.work.Info.Title == "" || s.work.Info.Title == s.autoTitle {
-		s.autoTitle = title
-		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: by, Title: &title})
-	}
 }
 
 // agentTurn opens a turn that the agent began by itself.

@@ -28,20 +28,35 @@ func (s *Session) start(r *run, m event.Message, fromQueue bool) {
 	r.opened = r.emit(&event.TurnStarted{Message: m, FromQueue: fromQueue}).Seq
 	s.private = false
 	s.keepEffort(&m)
-	if !m.System {
-		s.entitle(r.chat, state.TitleOf(m.Text))
+	if s.titleOf(r) == "" && !m.System {
+		s.entitle(r, state.TitleOf(m.Text), event.Gateway)
 	}
 }
 
-// entitle names a chat that has no name yet, and with the default one its session.
-func (s *Session) entitle(chat id.ID, title string) {
-	switch c := s.work.Chat(chat); {
-	case title == "":
-	case chat != s.work.Default && c.Title == "":
-		s.emit(chat, id.Nil, &event.ChatUpdated{By: event.Gateway, Title: &title})
-	case chat == s.work.Default && s.work.Info.Title == "":
-		s.autoTitle = title
-		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: event.Gateway, Title: &title})
+// titleOf is the title of a chat, which for the default one is the session's.
+func (s *Session) titleOf(r *run) string {
+	c := s.work.Chat(r.chat)
+	if c == nil || c.ID == s.work.Default {
+		return s.work.Info.Title
+	}
+	return c.Title
+}
+
+// entitle gives a chat a title, unless it has one that a person gave.
+func (s *Session) entitle(r *run, title string, by event.Actor) {
+	auto := &r.autoTitle
+	if r.chat == s.work.Default {
+		auto = &s.autoTitle
+	}
+	now := s.titleOf(r)
+	switch {
+	case title == "" || now != "" && now != *auto || s.work.Chat(r.chat) == nil:
+	case r.chat == s.work.Default:
+		*auto = title
+		s.emit(id.Nil, id.Nil, &event.SessionUpdated{By: by, Title: &title})
+	default:
+		*auto = title
+		s.emit(r.chat, id.Nil, &event.ChatUpdated{By: by, Title: &title})
 	}
 }
 
