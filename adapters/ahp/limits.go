@@ -172,8 +172,9 @@ const (
 	// maxSentence is the longest reason why a plugin is not there, in bytes.
 	maxSentence = 500
 	// maxPluginCopies is how many copies of plugins may be used, or wait to be
-	// made, at once.
+	// made, at once, pluginShare how many of one client.
 	maxPluginCopies = 256
+	pluginShare     = maxPluginCopies / 2
 	// copiesOfOne is how many plugins of one client are copied at a time: fewer
 	// than core/addon makes at once, as a client may take its time to answer.
 	copiesOfOne = 2

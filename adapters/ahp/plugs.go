@@ -81,6 +81,7 @@ type plugins struct {
 // plugins.
 type pluginCopy struct {
 	key    string
+	client string
 	cancel context.CancelFunc
 	users  map[*live]int
 	done   bool
@@ -124,18 +125,35 @@ func (s *plugins) take(l *live, cl *client, p announcedPlugin) *plug {
 		c = nil
 	}
 	if c == nil {
-		if len(s.copies) >= maxPluginCopies {
-			out.why = "this host copies too many plugins already"
+		if why := s.full(cl.id); why != "" {
+			out.why = why
 			return out
 		}
 		ctx, cancel := context.WithCancel(s.front.ctx)
-		c = &pluginCopy{key: key, cancel: cancel, users: map[*live]int{}}
+		c = &pluginCopy{key: key, client: cl.id, cancel: cancel, users: map[*live]int{}}
 		s.copies[key] = c
 		s.front.wg.Go(func() { s.copy(ctx, cl, c, p, src) })
 	}
 	c.users[l]++
 	out.copy = c
 	return out
+}
+
+// full is why no more plugins of a client are copied, or "". The caller holds mu.
+func (s *plugins) full(client string) string {
+	mine := 0
+	for _, c := range s.copies {
+		if c.client == client {
+			mine++
+		}
+	}
+	switch {
+	case len(s.copies) >= maxPluginCopies:
+		return "this host copies too many plugins already"
+	case mine >= pluginShare:
+		return fmt.Sprintf("this host copies %d plugins of this client already", mine)
+	}
+	return ""
 }
 
 // drop lets a session's plugin go.
@@ -206,7 +224,7 @@ func (s *plugins) inTurn(ctx context.Context, cl *client, p announcedPlugin, src
 	select {
 	case cl.copying <- struct{}{}:
 		defer func() { <-cl.copying }()
-		return s.store.Copy(ctx, p.Name, src)
+		return s.store.Copy(ctx, cl.id, p.Name, src)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -241,7 +259,7 @@ func (f *Front) copyTrouble(err error) string {
 	case errors.Is(err, errOwnerLeft):
 		return "the client left before the plugin was copied"
 	}
-	for _, told := range []error{addon.ErrInvalid, addon.ErrTooLarge, files.ErrNotFound, files.ErrDenied, files.ErrInvalid, files.ErrTooLarge, errBadOwner} {
+	for _, told := range []error{addon.ErrInvalid, addon.ErrTooLarge, addon.ErrFull, files.ErrNotFound, files.ErrDenied, files.ErrInvalid, files.ErrTooLarge, errBadOwner} {
 		if errors.Is(err, told) {
 			return sentence(err.Error())
 		}

@@ -30,6 +30,8 @@ var (
 	ErrNotFound = errors.New("there is no copy of the plugin")
 	// ErrTooLarge: a limit of this package.
 	ErrTooLarge = errors.New("the plugin is too large")
+	// ErrFull: no more copies are kept, of anybody or of this client.
+	ErrFull = errors.New("there is no room for the plugin")
 	// ErrInvalid: what the source has is no plugin.
 	ErrInvalid = errors.New("the plugin cannot be copied")
 )
@@ -39,13 +41,15 @@ type Store struct {
 	dir   string
 	slots chan struct{}
 
-	mu   sync.Mutex
-	held map[string]*kept
+	mu     sync.Mutex
+	held   map[string]*kept
+	shares map[string]int // how many copies were made for whom, of those held
 }
 
 // kept is a copy that is used.
 type kept struct {
 	users    int
+	by       string // for whom it was made; "" after a restart
 	contents *Contents
 }
 
@@ -74,7 +78,7 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep copies of plugins: %w", err)
 	}
-	return &Store{dir: dir, slots: make(chan struct{}, copiesAtOnce), held: map[string]*kept{}}, nil
+	return &Store{dir: dir, slots: make(chan struct{}, copiesAtOnce), held: map[string]*kept{}, shares: map[string]int{}}, nil
 }
 
 var copyName = regexp.MustCompile(`^[0-9a-f]{64}/[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -118,6 +122,9 @@ func (s *Store) release(id string) {
 		return
 	}
 	delete(s.held, id)
+	if s.shares[k.by]--; s.shares[k.by] <= 0 {
+		delete(s.shares, k.by)
+	}
 	gone := filepath.Join(s.dir, discarded+rand.Text())
 	err := os.Rename(filepath.Join(s.dir, hashOf(id)), gone)
 	s.mu.Unlock()

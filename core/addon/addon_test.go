@@ -84,7 +84,7 @@ var whole = tree{
 func TestACopyHasWhatThePluginHas(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)
-	c, err := s.Copy(t.Context(), "called", whole)
+	c, err := s.Copy(t.Context(), "client", "called", whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,15 +116,15 @@ func TestACopyHasWhatThePluginHas(t *testing.T) {
 func TestTheSameContentIsKeptOnceUntilNobodyHoldsIt(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t)
-	a, err := s.Copy(t.Context(), "x", whole)
+	a, err := s.Copy(t.Context(), "client", "x", whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.Copy(t.Context(), "y", whole)
+	b, err := s.Copy(t.Context(), "client", "y", whole)
 	if err != nil || a.ID != b.ID || onDisk(t, dir) != 1 {
 		t.Fatalf("%v, %v, %d kept", a.ID, err, onDisk(t, dir))
 	}
-	other, err := s.Copy(t.Context(), "x", tree{"commands/a.md": []byte("A")})
+	other, err := s.Copy(t.Context(), "client", "x", tree{"commands/a.md": []byte("A")})
 	if err != nil || other.ID == a.ID || path.Base(other.ID) != "x" {
 		t.Fatalf("%+v, %v", other, err)
 	}
@@ -183,7 +183,7 @@ func TestWhatIsNoPluginIsRefusedAndLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, dir := open(t)
-			if _, err := s.Copy(t.Context(), "x", c.src); !errors.Is(err, c.want) || onDisk(t, dir) != 0 {
+			if _, err := s.Copy(t.Context(), "client", "x", c.src); !errors.Is(err, c.want) || onDisk(t, dir) != 0 {
 				t.Errorf("%v, %d kept", err, onDisk(t, dir))
 			}
 		})
@@ -191,7 +191,7 @@ func TestWhatIsNoPluginIsRefusedAndLeavesNothing(t *testing.T) {
 	s, dir := open(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Copy(gone, "x", whole); !errors.Is(err, context.Canceled) || onDisk(t, dir) != 0 {
+	if _, err := s.Copy(gone, "client", "x", whole); !errors.Is(err, context.Canceled) || onDisk(t, dir) != 0 {
 		t.Errorf("nobody waits for it: %v, %d kept", err, onDisk(t, dir))
 	}
 }
@@ -207,17 +207,17 @@ func TestAPluginOfThisMachineStaysBehindTheFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := files.New(secret)
-	c, err := s.Copy(t.Context(), "mine", FromFiles(f, dir))
+	c, err := s.Copy(t.Context(), "client", "mine", FromFiles(f, dir))
 	if err != nil || len(c.Contents.Items) != 1 || filepath.Base(c.Dir) != "mine" {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if _, err := s.Copy(t.Context(), "mine", FromFiles(f, secret)); !errors.Is(err, files.ErrDenied) {
+	if _, err := s.Copy(t.Context(), "client", "mine", FromFiles(f, secret)); !errors.Is(err, files.ErrDenied) {
 		t.Errorf("a fenced folder: %v", err)
 	}
 	if err := os.Symlink(secret, filepath.Join(dir, "skills")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Copy(t.Context(), "mine", FromFiles(f, dir)); !errors.Is(err, ErrInvalid) {
+	if _, err := s.Copy(t.Context(), "client", "mine", FromFiles(f, dir)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a link: %v", err)
 	}
 }
@@ -251,4 +251,39 @@ func FuzzFrontMatter(f *testing.F) {
 			}
 		}
 	})
+}
+
+// One client leaves room for others, and gets back what goes.
+func TestOneClientHasAShareOfTheCopies(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	plugin := func(n int) tree { return tree{"commands/a.md": fmt.Append(nil, "A", n)} }
+	var last *Copy
+	for n := range MaxShare {
+		c, err := s.Copy(t.Context(), "me", "x", plugin(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = c
+	}
+	if _, err := s.Copy(t.Context(), "me", "x", plugin(MaxShare)); !errors.Is(err, ErrFull) {
+		t.Errorf("beyond the share: %v", err)
+	}
+	again, err := s.Copy(t.Context(), "me", "x", plugin(0))
+	if err != nil {
+		t.Errorf("what is there already: %v", err)
+	}
+	again.Release()
+	other, err := s.Copy(t.Context(), "you", "x", plugin(MaxShare))
+	if err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	other.Release()
+	last.Release()
+	if _, err := s.Copy(t.Context(), "me", "x", plugin(MaxShare)); err != nil {
+		t.Errorf("after one went: %v", err)
+	}
+	if s.shares["me"] != MaxShare || len(s.shares) != 1 {
+		t.Errorf("counted: %v", s.shares)
+	}
 }

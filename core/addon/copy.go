@@ -46,8 +46,9 @@ const (
 var ignored = map[string]bool{".git": true}
 
 // Copy copies a plugin and holds the copy. called is its name where it has none
-// of its own.
-func (s *Store) Copy(ctx context.Context, called string, src Source) (*Copy, error) {
+// of its own, by whom the copy is for: nobody has more than a share of them. ErrFull
+// says that there is no room.
+func (s *Store) Copy(ctx context.Context, by, called string, src Source) (*Copy, error) {
 	ctx, cancel := context.WithTimeout(ctx, CopyWithin)
 	defer cancel()
 	select {
@@ -77,9 +78,13 @@ func (s *Store) Copy(ctx context.Context, called string, src Source) (*Copy, err
 	id := hash + "/" + name
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[id] == nil {
-		if len(s.held) >= MaxCopies {
-			return nil, fmt.Errorf("%w: this host keeps %d already", ErrTooLarge, MaxCopies)
+	fresh := s.held[id] == nil
+	if fresh {
+		switch {
+		case len(s.held) >= MaxCopies:
+			return nil, fmt.Errorf("%w: this host keeps %d already", ErrFull, MaxCopies)
+		case s.shares[by] >= MaxShare:
+			return nil, fmt.Errorf("%w: this host keeps %d of this client already", ErrFull, MaxShare)
 		}
 		if err := os.Rename(filepath.Join(base, "plugin"), filepath.Join(base, name)); err != nil {
 			return nil, fmt.Errorf("copy a plugin: %w", err)
@@ -92,7 +97,12 @@ func (s *Store) Copy(ctx context.Context, called string, src Source) (*Copy, err
 			return nil, fmt.Errorf("copy a plugin: %w", err)
 		}
 	}
-	return s.hold(id)
+	c, err := s.hold(id)
+	if err == nil && fresh {
+		s.held[id].by = by
+		s.shares[by]++
+	}
+	return c, err
 }
 
 func inTime(err error) error {

@@ -15,6 +15,8 @@ const (
 	MaxName = 255
 	// MaxCopies is how many copies are kept: with MaxBytes it bounds the disk.
 	MaxCopies = 128
+	// MaxShare is how many of them are kept that one client brought.
+	MaxShare = MaxCopies / 2
 	// CopyWithin is how long one copy may take: a client may be far away.
 	CopyWithin = 2 * time.Minute
 	// copiesAtOnce is how many are made at a time; others wait.
