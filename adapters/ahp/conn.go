@@ -36,13 +36,15 @@ type conn struct {
 	client   *client // nil before the handshake
 	closed   bool
 	subs     map[string]held
-	spelled  map[id.ID]string // sessions it calls by another name than usual
-	settings values           // its own of the root's; replaced, never written to
-	lent     map[string]*lent // tokens by resource
+	spelled  map[id.ID]string  // sessions it calls by another name than usual
+	settings values            // its own of the root's; replaced, never written to
+	lent     map[string]*lent  // tokens by resource
+	relays   map[string]*relay // into dev containers, by the client's names
 
-	slow    atomic.Bool    // closed for not keeping up
-	feeding sync.WaitGroup // of the feeder that brings what did not fit
-	joins   *joining       // what the running request is about to join; belongs to its lane
+	slow     atomic.Bool    // closed for not keeping up
+	feeding  sync.WaitGroup // of the feeder that brings what did not fit
+	relaying sync.WaitGroup // of relays
+	joins    *joining       // what the running request is about to join; belongs to its lane
 }
 
 // socket is what carries the messages of a connection: a WebSocket, or a pair of
@@ -148,6 +150,7 @@ func (c *conn) serve() {
 	deadline.Stop()
 	c.end()
 	c.peer.Close()
+	c.relaying.Wait()
 	c.feeding.Wait()
 	if c.joins != nil { // the answer did not go out
 		c.joins.settle()
@@ -164,6 +167,7 @@ func (c *conn) end() {
 	c.mu.Lock()
 	c.closed = true
 	c.takeBack()
+	c.endRelays()
 	subs, cl := c.subs, c.client
 	c.subs = map[string]held{}
 	c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/devcontainer"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/git"
@@ -76,6 +77,10 @@ var errorTable = []struct {
 	{watch.ErrInvalid, jsonrpc.CodeInvalidParams, "", true},
 	{watch.ErrTooMany, jsonrpc.CodeServerBusy, "", true},
 	{watch.ErrClosed, jsonrpc.CodeInternalError, "the gateway is stopping", false},
+	{devcontainer.ErrMissing, codeNotFound, "", true},
+	{devcontainer.ErrBusy, codeConflict, "", true},
+	{devcontainer.ErrFailed, jsonrpc.CodeInternalError, "", true},
+	{devcontainer.ErrEnded, codeNotFound, "", true},
 	{context.Canceled, jsonrpc.CodeInternalError, "the request was cancelled", false}, // its connection is gone: no fault of ours
 }
 

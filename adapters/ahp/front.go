@@ -16,6 +16,7 @@ import (
 
 	"github.com/polyhost/polyhost/adapters/ahp/otlp"
 	shared "github.com/polyhost/polyhost/adapters/front"
+	"github.com/polyhost/polyhost/core/devcontainer"
 	"github.com/polyhost/polyhost/core/event"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/forge"
@@ -63,6 +64,7 @@ type Front struct {
 	worktrees   *worktrees
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
+	containers  *devcontainer.Containers // nil: this host brings up none
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc
@@ -103,7 +105,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f := &Front{host: d.Host, log: d.Log, version: d.Version, token: token,
-		files: files.New(d.Home), door: guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)),
+		files: files.New(d.Home), door: guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)), containers: d.Containers,
 		marks: make(chan uint64, 1), lives: map[id.ID]*live{}, conns: map[*conn]struct{}{}, clients: map[string]*client{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	start, err := f.firstSeq(f.ctx)

@@ -24,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/backends/demo"
 	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/devcontainer"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hosttools"
@@ -48,16 +49,17 @@ const patience = 3 * time.Minute
 
 // gateway is a front over a real host with the demo agent, on a real socket.
 type gateway struct {
-	t     testing.TB
-	host  *host.Host
-	front *Front
-	http  *httptest.Server
-	dir   string
-	home  string
-	store store.Store
-	book  logs.Book
-	forge *forge.Client // nil is one that is not there
-	tools *hosttools.Set
+	t          testing.TB
+	host       *host.Host
+	front      *Front
+	http       *httptest.Server
+	dir        string
+	home       string
+	store      store.Store
+	book       logs.Book
+	forge      *forge.Client // nil is one that is not there
+	tools      *hosttools.Set
+	containers *devcontainer.Containers // nil brings up none
 	// shutdown is what a client that asks the gateway to stop gets.
 	shutdown func()
 	stop     func()
@@ -103,7 +105,7 @@ func (g *gateway) start(change ...func(*host.Options)) {
 	if g.forge == nil {
 		g.forge = forge.New("http://127.0.0.1:1", func() string { return "" })
 	}
-	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test", Shutdown: g.shutdown, Tools: g.tools})
+	f, err := New(shared.Deps{Forge: g.forge, Host: h, Automations: set, Log: log, Book: &g.book, Home: g.home, Version: "test", Shutdown: g.shutdown, Tools: g.tools, Containers: g.containers})
 	if err != nil {
 		g.t.Fatal(err)
 	}

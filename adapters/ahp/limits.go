@@ -103,6 +103,16 @@ const (
 	// may ask a person.
 	ownerWithin = 60 * time.Second
 
+	// trustWithin is how long a person may take to say whether a folder is trusted.
+	trustWithin = 10 * time.Minute
+	// maxRelays is how many relays into dev containers one connection may have.
+	maxRelays = 8
+	// maxRelayID is the longest name of one, in bytes.
+	maxRelayID = 256
+	// relayRoom is how much may wait for a client, in bytes, when something from a
+	// relay is queued for it; the relay waits for that.
+	relayRoom = 1 << 20
+
 	// maxSubscriptions is how many channels one connection may watch.
 	maxSubscriptions = 1024
 	// maxChannelURI is the longest name of a channel, in bytes.

@@ -63,6 +63,13 @@ func init() {
 		"vscode/deleteAgentHostDetachedWorktree":      {run: (*conn).deleteDetached},
 		"vscode/reconcileAgentHostDetachedWorktrees":  {run: (*conn).reconcileDetached},
 
+		"vscode/devContainers/isDockerAvailable": {run: (*conn).dockerAvailable},
+		"vscode/devContainers/connect":           {run: (*conn).connectContainer},
+		"vscode/devContainers/disconnect":        {run: (*conn).disconnectContainer},
+		"vscode/devContainers/relaySend":         {run: (*conn).relaySend},
+		"vscode/devContainers/stop":              {run: (*conn).stopContainer},
+		"vscode/devContainers/remove":            {run: (*conn).removeContainer},
+
 		"moveChat":                         {run: (*conn).moveChat},
 		"createResourceWatch":              {run: (*conn).createWatch, channel: rootURI},
 		"invokeChangesetOperation":         {run: (*conn).invoke},
@@ -142,7 +149,7 @@ func (c *conn) initialize(ctx context.Context, r *jsonrpc.Request) (any, error) 
 		Automations                 automationCapabilities `json:"automations"`
 		Meta                        windowOffer            `json:"_meta"`
 	}{agreed, seq, map[string]string{"name": "polyhost", "version": c.front.version, "title": "polyhost"}, snaps,
-		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, c.front.automationsOffered(), windowOffer{true, true, true}}, nil
+		c.front.defaultDirectory(), []string{"/", "@", "#"}, commandPrefix, telemetryOffered, c.front.automationsOffered(), windowOffer{true, true, true, c.front.containers != nil}}, nil
 }
 
 func (f *Front) defaultDirectory() string {

@@ -82,6 +82,13 @@ func (c *conn) lane(r *jsonrpc.Request) string {
 	if aside[r.Method] && c.who() != nil {
 		return "window"
 	}
+	if containersAside[r.Method] && c.who() != nil {
+		var p struct {
+			Connection string `json:"connectionId"`
+		}
+		_ = r.Decode(&p) // it will be refused
+		return r.Method + " " + clip(p.Connection)
+	}
 	if c.who() == nil || !strings.HasPrefix(r.Method, "resource") && r.Method != "createResourceWatch" {
 		return all
 	}

@@ -15,6 +15,7 @@ type windowOffer struct {
 	StateFileOfChat   bool `json:"vscode.getAgentHostSessionStateFile.chat"`
 	DetachedWorktrees bool `json:"vscode.detachedWorktrees"`
 	RemoveArtifact    bool `json:"vscode.removeSessionArtifact"`
+	DevContainers     bool `json:"vscode.devContainers,omitempty"`
 }
 
 // aside are the window's requests that wait for a disk, an agent or the network:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/devcontainer"
 	"github.com/polyhost/polyhost/core/forge"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hosttools"
@@ -30,6 +31,8 @@ type Deps struct {
 	// Forge is where pull requests are; nil is GitHub, with a token from the
 	// environment.
 	Forge *forge.Client
+	// Containers are the dev containers that clients may use; nil is none.
+	Containers *devcontainer.Containers
 	// Home is the gateway's directory, mode 0700.
 	Home string
 	// Version is the gateway's, Instance the id of this process.

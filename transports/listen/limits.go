@@ -3,8 +3,9 @@ package listen
 import "time"
 
 const (
-	// readHeaderTimeout is how long a client may take to send its headers.
-	readHeaderTimeout = 5 * time.Second
+	// readHeaderTimeout is how long a client may take to send its headers; a
+	// client on a machine that is busy takes seconds.
+	readHeaderTimeout = 30 * time.Second
 
 	// maxHeaderBytes bounds the headers of one request.
 	maxHeaderBytes = 64 << 10

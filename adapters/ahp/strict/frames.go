@@ -86,7 +86,34 @@ func request(method string, params any) error {
 		"resourceRequest", "resourceResolve", "resourceWrite":
 		return Shape(strings.ToUpper(method[:1])+method[1:]+"Params", params)
 	}
+	if fields, known := windows[method]; known {
+		return texts(fields, params)
+	}
 	return fmt.Errorf("a host does not ask for %q", method)
+}
+
+// windows are what a host asks and tells VS Code's window beside the protocol, with
+// the keys of the parameters: all are texts.
+var windows = map[string]string{
+	"vscode/requestWorkspaceTrust":         "workspace",
+	"vscode/devContainers/relayMessage":    "connectionId data",
+	"vscode/devContainers/output":          "connectionId data",
+	"vscode/devContainers/relayClose":      "connectionId",
+	"vscode/devContainers/closeConnection": "connectionId",
+}
+
+func texts(fields string, params any) error {
+	m, _ := params.(map[string]any)
+	names := strings.Fields(fields)
+	for _, name := range names {
+		if _, ok := m[name].(string); !ok {
+			return fmt.Errorf("%s has no text %s", show(params), name)
+		}
+	}
+	if len(m) != len(names) {
+		return fmt.Errorf("%s has more than %s", show(params), fields)
+	}
+	return nil
 }
 
 var notifications = map[string]string{
@@ -103,6 +130,9 @@ var notifications = map[string]string{
 func notification(method string, params any) error {
 	if method == "action" {
 		return Envelope(params)
+	}
+	if fields, known := windows[method]; known && method != "vscode/requestWorkspaceTrust" {
+		return texts(fields, params)
 	}
 	name, declared := notifications[method]
 	if !declared {

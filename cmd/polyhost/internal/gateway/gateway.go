@@ -24,6 +24,7 @@ import (
 	"github.com/polyhost/polyhost/cmd/polyhost/internal/settings"
 	"github.com/polyhost/polyhost/core/addon"
 	"github.com/polyhost/polyhost/core/automation"
+	"github.com/polyhost/polyhost/core/devcontainer"
 	"github.com/polyhost/polyhost/core/files"
 	"github.com/polyhost/polyhost/core/host"
 	"github.com/polyhost/polyhost/core/hosttools"
@@ -59,13 +60,15 @@ type gateway struct {
 	instance *supervisor.Instance
 	started  time.Time
 
-	store    *boltstore.Store
-	tools    *listen.Server // clients' tools for the agents
-	own      *hosttools.Set // nil unless agents are offered them
-	agents   []host.NamedBackend
-	addons   *addon.Store // nil: clients bring no plugins
-	host     *host.Host
-	services []*service
+	store  *boltstore.Store
+	tools  *listen.Server // clients' tools for the agents
+	own    *hosttools.Set // nil unless agents are offered them
+	agents []host.NamedBackend
+	addons *addon.Store // nil: clients bring no plugins
+	// containers are those that clients may use, or nil.
+	containers *devcontainer.Containers
+	host       *host.Host
+	services   []*service
 	// automations run until stopAutomations, before the host closes.
 	automations     *automation.Set
 	stopAutomations func()
@@ -167,6 +170,9 @@ func (g *gateway) start(ctx context.Context) (endpoints.Endpoints, error) {
 		if g.addons, err = addon.Open(filepath.Join(g.o.Home, "client-plugins")); err != nil {
 			return none, err
 		}
+	}
+	if g.o.DevContainers {
+		g.containers = devcontainer.New("docker", "devcontainer", supervisor.InstanceVar+"="+g.instance.ID)
 	}
 	g.host, err = host.Open(ctx, host.Options{Store: g.store, Addons: g.addons, Backends: g.agents, DefaultDir: g.o.Workspace, Fenced: files.New(g.o.Home).Fenced,
 		DefaultMode: g.o.Mode, Log: g.log, ApprovalTimeout: g.o.ApprovalTimeout, QuestionTimeout: g.o.QuestionTimeout,
@@ -334,7 +340,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
 	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Book: g.o.Book, Home: g.o.Home, Version: g.o.Version,
-		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Tools: g.own, Shutdown: func() { g.fail(nil) }}
+		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Tools: g.own, Containers: g.containers, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
 	} else {

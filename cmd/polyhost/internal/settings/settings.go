@@ -64,6 +64,8 @@ type Settings struct {
 	PluginEnv map[string]string
 	// ClientPlugins has plugins that clients bring copied and given to agents.
 	ClientPlugins bool
+	// DevContainers lets clients bring up the dev containers of folders they trust.
+	DevContainers bool
 	// ACPAgents are commands of agents that speak the Agent Client Protocol,
 	// by the agent's name; arguments are separated by spaces.
 	ACPAgents map[string]string
@@ -114,6 +116,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.StringToStringVar(&s.PluginPins, "plugin-pins", nil, "SHA-256 sums that plugins must have: name=hex")
 	own.StringToStringVar(&s.PluginEnv, "plugin-env", nil, "further environment variables that plugins get: name=\"VARIABLE VARIABLE\"")
 	own.BoolVar(&s.ClientPlugins, "client-plugins", true, "copy the plugins that clients bring and have agents load them")
+	own.BoolVar(&s.DevContainers, "dev-containers", true, "let clients bring up the dev containers of folders they trust")
 	own.StringToStringVar(&s.ACPAgents, "acp-agents", nil, "agents that speak the Agent Client Protocol: name=\"COMMAND ARGUMENT\"")
 	src.flags.AddFlagSet(own)
 	fs.AddFlagSet(own)
