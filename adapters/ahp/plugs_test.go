@@ -163,7 +163,11 @@ func TestAClientsPluginIsCopiedShownAndGivenToTheAgent(t *testing.T) {
 	}
 	a.agree(g, uri)
 	a.dispatch(uri, object{"type": "session/titleChanged", "title": "a mark"})
-	f, _ := b.wait(at, "what follows", func(f object) bool { return f["method"] == "action" })
+	f, _ := b.wait(at, "what follows", func(f object) bool {
+		env, _ := f["params"].(object)
+		action, _ := env["action"].(object)
+		return action["type"] == "session/activeClientSet" || action["type"] == "session/titleChanged"
+	})
 	if typ := f["params"].(object)["action"].(object)["type"]; typ != "session/titleChanged" {
 		t.Errorf("the same announcement was told: %s", show(f))
 	}
