@@ -1,8 +1,10 @@
 package ahp
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -202,6 +204,8 @@ func TestQueueAndSteer(t *testing.T) {
 	g := newGateway(t)
 	p := g.connect("one")
 	chat := p.session(g, sess)
+	q := g.connect("two")
+	q.subscribe(chat)
 	p.dispatch(chat, started("t1", "say a\nsleep 60000"))
 	p.action(0, chat, "chat/responsePart")
 	for _, m := range []object{pending("queued", "q1", "say first"), pending("queued", "q2", "say second"), pending("steering", "s1", "say steered")} {
@@ -212,15 +216,27 @@ func TestQueueAndSteer(t *testing.T) {
 	p.agree(g, chat)
 	p.echo(p.dispatch(chat, object{"type": "chat/queuedMessagesReordered", "order": []string{"q2"}}))
 	p.echo(p.dispatch(chat, pending("queued", "q2", "say changed")))
-	at := p.seen()
-	for _, same := range []object{pending("queued", "q2", "say changed"), pending("steering", "s1", "say steered"),
-		{"type": "chat/queuedMessagesReordered", "order": []string{"q2"}}} {
-		if e := p.echo(p.dispatch(chat, same)); e["rejectionReason"] != nil || e["serverSeq"] != at {
-			t.Errorf("nothing new after %v: %v", at, e)
+	var same []float64
+	for _, a := range []object{pending("queued", "q2", "say changed"), {"type": "chat/queuedMessagesReordered", "order": []string{"q2"}}} {
+		same = append(same, p.dispatch(chat, a))
+		if e := p.echo(same[len(same)-1]); e["rejectionReason"] != nil {
+			t.Errorf("nothing new: %v", e)
 		}
 	}
 	p.agree(g, chat)
-	p.echo(p.dispatch(chat, object{"type": "chat/pendingMessageRemoved", "kind": "queued", "id": "q1"}))
+	heard := func(seq float64) func(object) bool {
+		return func(f object) bool {
+			return strings.Contains(show(f), fmt.Sprintf(`{"clientId":"one","clientSeq":%v}`, seq))
+		}
+	}
+	q.wait(0, "what is new", heard(p.dispatch(chat, object{"type": "chat/pendingMessageRemoved", "kind": "queued", "id": "q1"})))
+	q.mu.Lock()
+	for _, seq := range same {
+		if slices.ContainsFunc(q.frames, heard(seq)) {
+			t.Errorf("the other client heard of action %v, which changed nothing", seq)
+		}
+	}
+	q.mu.Unlock()
 	if e := p.echo(p.dispatch(chat, object{"type": "chat/pendingMessageRemoved", "kind": "queued", "id": "q1"})); e["rejectionReason"] == nil {
 		t.Error("removing what does not wait was taken")
 	}
