@@ -596,6 +596,15 @@ func TestDepartedClient(t *testing.T) {
 	if c := q.state(sess)["activeClients"].([]any); len(c) != 1 || c[0].(object)["clientId"] != "editor" {
 		t.Errorf("active clients are %v", c)
 	}
+	// Who watches the session by two names, or twice, leaves it with the last.
+	alias := "ahp-session:/" + strings.TrimPrefix(sess, "demo:/")
+	p.subscribe(alias)
+	p.send(object{"jsonrpc": "2.0", "method": "unsubscribe", "params": object{"channel": alias}})
+	p.call("ping", nil)
+	p.echo(p.dispatch(sess, object{"type": "session/titleChanged", "title": "after the alias"}))
+	if c := p.state(sess)["activeClients"].([]any); len(c) != 1 {
+		t.Errorf("it left with one of two names: %v", c)
+	}
 	p.ws.Close()
 	deadline := time.Now().Add(patience)
 	for gone := false; !gone; {

@@ -393,7 +393,7 @@ func (c *conn) unsubscribe(ctx context.Context, r *jsonrpc.Request) (any, error)
 	if h.session.IsNil() {
 		return nil, nil
 	}
-	if h.chat.IsNil() && !c.front.watchedElsewhere(c, h.session) {
+	if h.chat.IsNil() && !c.front.watchedStill(c.who(), h.session) {
 		cl := c.who()
 		c.front.mu.Lock()
 		member := cl.member[h.session]
@@ -414,24 +414,23 @@ func (c *conn) unsubscribe(ctx context.Context, r *jsonrpc.Request) (any, error)
 	return nil, nil
 }
 
-// watchedElsewhere reports whether another connection of the same client
-// watches a session.
-func (f *Front) watchedElsewhere(c *conn, session id.ID) bool {
-	cl := c.who()
+// watchedStill reports whether a connection of a client watches a session, by
+// whatever name.
+func (f *Front) watchedStill(cl *client, session id.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for other := range f.conns {
-		if other == c || other.who() != cl {
+	for c := range f.conns {
+		if c.who() != cl {
 			continue
 		}
-		other.mu.Lock()
-		for _, h := range other.subs {
+		c.mu.Lock()
+		for _, h := range c.subs {
 			if h.session == session && h.chat.IsNil() {
-				other.mu.Unlock()
+				c.mu.Unlock()
 				return true
 			}
 		}
-		other.mu.Unlock()
+		c.mu.Unlock()
 	}
 	return false
 }
