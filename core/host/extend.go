@@ -93,7 +93,7 @@ func (s *Session) openSignIn(r *run, c *call, st agent.ServerStatus) {
 		}
 	}
 	i := event.Interaction{ID: id.New(), Kind: event.SignIn, Chat: r.chat, Turn: r.turn, Part: c.part, OpenedAt: s.at,
-		Call: c.id, Tool: c.tool.Name, Title: "Sign in to " + st.Name, Server: st.Name, Resource: st.URL,
+		ExpiresAt: s.at.Add(s.host.opt.QuestionTimeout), Call: c.id, Tool: c.tool.Name, Title: "Sign in to " + st.Name, Server: st.Name, Resource: st.URL,
 		Questions: []event.QuestionItem{{ID: "sign_in", Text: "The MCP server " + st.Name + " (" + st.URL + ") wants somebody to sign in.",
 			Options: []event.QuestionOption{{Label: signInDone, Description: "after signing in with the agent's own program"}}}}}
 	r.requests[i.ID] = &request{kind: event.SignIn, call: c}
@@ -111,11 +111,13 @@ func (s *Session) closeSignIn(r *run, c *call) {
 	}
 }
 
-// signedIn: somebody says that the sign-in is done; the server is connected anew.
+// signedIn: somebody says that the sign-in is done; the server is connected anew. When
+// nobody did in time, the agent lets go of the server, if it can: its call fails, and
+// the turn goes on.
 func (s *Session) signedIn(r *run, i *event.Interaction, res event.Resolution) {
-	root := r.agentOf()
-	if res.Outcome == event.Answered && root.conv != nil && s.canSwitch(true) {
-		s.switchServer(root, agent.ServerSwitch{Name: i.Server, On: true})
+	root, on := r.agentOf(), res.Outcome == event.Answered
+	if (on || res.Outcome == event.Expired) && root.conv != nil && s.canSwitch(on) {
+		s.switchServer(root, agent.ServerSwitch{Name: i.Server, On: on})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/polyhost/polyhost/core/agent"
 	"github.com/polyhost/polyhost/core/event"
@@ -59,6 +60,30 @@ func TestACallOfAServerThatWantsASignInWaitsForIt(t *testing.T) {
 	if open := s.State().Open; len(open) != 0 {
 		t.Errorf("left open: %+v", open)
 	}
+}
+
+// Nobody signs in: the call fails after a while, as a question goes unanswered then.
+func TestASignInThatNobodyMakesExpires(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *host.Options) { o.QuestionTimeout = 100 * time.Millisecond })
+	s := f.session()
+	p := f.prompt(s, "server docs locked https://x/docs\nuse docs search found\nsay after")
+	opened := f.until(s, "the sign-in", func(e *event.Event) bool {
+		b, ok := e.Body.(*event.InteractionOpened)
+		return ok && b.Interaction.Kind == event.SignIn
+	})
+	expires := opened.Body.(*event.InteractionOpened).Interaction.ExpiresAt
+	turn := f.wait(s, p.Turn)
+	if expires.IsZero() || turn.Status != event.TurnComplete || turn.Text() != "after" {
+		t.Errorf("expires %v: %s, %q", expires, turn.Status, turn.Text())
+	}
+	if call := turn.Parts[0].Tool; call.Status != event.CallFailed || call.Error+call.Output.String() == "" {
+		t.Errorf("the call: %+v", call)
+	}
+	f.until(s, "the end of the sign-in", func(e *event.Event) bool {
+		b, ok := e.Body.(*event.InteractionResolved)
+		return ok && b.Of == event.SignIn && b.Resolution.Outcome == event.Expired
+	})
 }
 
 func TestWhatACallDoesIsToldOnceForEachLine(t *testing.T) {
