@@ -314,7 +314,7 @@ func displayName(name string) string {
 	if name == "" {
 		return "Tool"
 	}
-	return strings.ToUpper(name[:1]) + name[1:]
+	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
 }
 
 func pastTense(t *event.Tool) string {

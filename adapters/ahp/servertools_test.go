@@ -235,6 +235,84 @@ func TestAnAgentReadsWhatAClientOfItsSessionHas(t *testing.T) {
 	}
 }
 
+// A change is the client's to refuse, and a person's before that.
+func TestAnAgentChangesWhatAClientHasOnceAPersonAllowsIt(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t)
+	p, q := g.connect("editor"), g.connect("second")
+	const uri = "demo:/s1"
+	chat := p.session(g, uri)
+	q.subscribe(uri)
+	announced := func(id string) object {
+		return object{"type": "session/activeClientSet", "activeClient": object{"clientId": id, "tools": []any{}}}
+	}
+	p.echo(p.dispatch(uri, announced("editor")))
+	q.echo(q.dispatch(uri, announced("second")))
+	p.echo(p.dispatch(uri, object{"type": "session/configChanged", "config": object{"mode": "autopilot"}}))
+	decided := func(turn, input string, approved bool) {
+		t.Helper()
+		from := p.mark()
+		p.dispatch(chat, started(turn, "call ahp_resource_change "+input))
+		c, _ := p.action(from, chat, "chat/toolCallReady")
+		if title := c["confirmationTitle"]; title != "Allow Ahp resource change?" {
+			t.Errorf("%s is not asked about: %v", input, title)
+		}
+		answer := object{"type": "chat/toolCallConfirmed", "turnId": turn, "toolCallId": c["toolCallId"], "approved": approved}
+		if approved {
+			answer["confirmed"] = "user-action"
+		} else {
+			answer["reason"] = "denied"
+		}
+		p.dispatch(chat, answer)
+	}
+	from := p.mark()
+	for i, change := range []struct{ method, input, asked string }{
+		{"resourceWrite", `{"operation":"write","uri":"virtual://editor/x","text":"hi","failIfExists":true}`, `"createOnly":true,"data":"hi","encoding":"utf-8","uri":"virtual://editor/x"`},
+		{"resourceDelete", `{"operation":"delete","uri":"virtual://editor/x","recursive":true}`, `"recursive":true,"uri":"virtual://editor/x"`},
+		{"resourceMkdir", `{"operation":"mkdir","uri":"virtual://editor/d"}`, `"uri":"virtual://editor/d"`},
+		{"resourceMove", `{"operation":"move","uri":"virtual://editor/x","destination":"virtual://editor/y"}`, `"destination":"virtual://editor/y","source":"virtual://editor/x"`},
+		{"resourceCopy", `{"operation":"copy","uri":"virtual://editor/x","destination":"virtual://editor/y","failIfExists":true}`, `"destination":"virtual://editor/y","failIfExists":true,"source":"virtual://editor/x"`},
+	} {
+		turn := fmt.Sprint("t", i)
+		decided(turn, change.input, true)
+		reply := object{"result": object{}}
+		if i == 0 {
+			reply = object{"error": object{"code": -32009, "message": "not yours", "data": object{}}}
+		}
+		var params object
+		if params, from = p.answer(from, change.method, reply); show(params) != `{"channel":"ahp-root://",`+change.asked+`}` {
+			t.Errorf("%s asks %s", change.input, show(params))
+		}
+		want := "done"
+		if i == 0 {
+			want = "the client refused: not yours"
+		}
+		if got := show(p.idle(chat, turn)["responseParts"]); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", change.input, got)
+		}
+	}
+	decided("no", `{"operation":"mkdir","uri":"virtual://editor/d"}`, false)
+	p.idle(chat, "no")
+	i := 0
+	for input, want := range map[string]string{
+		`{"operation":"move","uri":"virtual://editor/x","destination":"virtual://second/x"}`: "another client has that",
+		`{"operation":"write","uri":"file:///etc/passwd","text":"x"}`:                        "your own tools",
+		`{"operation":"write","uri":"virtual://editor/x"}`:                                   "text is for write",
+		`{"operation":"copy","uri":"virtual://editor/x"}`:                                    "destination is for move and copy",
+		`{"operation":"mkdir","uri":"virtual://editor/x","recursive":true}`:                  "recursive is for delete",
+		`{"operation":"delete","uri":"virtual://editor/x","failIfExists":true}`:              "failIfExists is for",
+		`{"operation":"read","uri":"virtual://editor/x"}`:                                    "operation",
+	} {
+		turn := fmt.Sprint("u", i)
+		i++
+		decided(turn, input, true)
+		if got := show(p.idle(chat, turn)["responseParts"]); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", input, got)
+		}
+	}
+	p.agree(g, chat)
+}
+
 func TestACommentOfATurnThatEndsIsThereOrNot(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -72,6 +72,8 @@ var runners = map[string]runner{
 
 	"rename_chat":  renameChat,
 	"ahp_resource": clientResource,
+
+	"ahp_resource_change": changeResource,
 }
 
 // Tree is what is known of a working directory.
