@@ -26,7 +26,7 @@ const (
 	drainWithin = time.Second
 	// freeWithin is how long a relay to a folder waits for the one before to end:
 	// its client has left perhaps.
-	freeWithin = 15 * time.Second
+	freeWithin = 30 * time.Second
 	// maxAnswer is how much of a program's answer is kept, in bytes: the end.
 	maxAnswer = 64 << 10
 	// maxWords is how much is told of why a program failed, in bytes.
