@@ -18,7 +18,10 @@ const (
 
 // Settings are what a person picks for a session or a message.
 type Settings struct {
-	Mode   Mode   `json:"mode,omitempty"`
+	Mode Mode `json:"mode,omitempty"`
+	// Most, of a message, is the mode beyond which its turn does not go, whatever
+	// the session's is by then; "" bounds nothing.
+	Most   Mode   `json:"most,omitempty"`
 	Model  string `json:"model,omitempty"`
 	Effort string `json:"effort,omitempty"`
 	// Agent is the persona of the backend (build, plan, …), where it has some.
@@ -28,6 +31,24 @@ type Settings struct {
 	// ShellInit is what the agent's shell sources before each of its commands,
 	// where the agent has such a setting.
 	ShellInit Scripts `json:"shell_init,omitempty"`
+}
+
+// Within is the mode, or most if that allows less; "" allows all.
+func (m Mode) Within(most Mode) Mode {
+	if most.rank() < m.rank() {
+		return most
+	}
+	return m
+}
+
+func (m Mode) rank() int {
+	switch m {
+	case ModePlan:
+		return 0
+	case ModeAccept:
+		return 1
+	}
+	return 2
 }
 
 // Inherit, as a model, effort or agent in a change of settings, takes the pick

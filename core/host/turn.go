@@ -217,6 +217,7 @@ func merged(base, over event.Settings) event.Settings {
 	if over.Mode != "" {
 		base.Mode = over.Mode
 	}
+	base.Mode = base.Mode.Within(over.Most)
 	base.Model = picked(base.Model, over.Model)
 	base.Effort = picked(base.Effort, over.Effort)
 	base.Agent = picked(base.Agent, over.Agent)

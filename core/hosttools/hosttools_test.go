@@ -406,8 +406,38 @@ func TestWhatOneMessageMayNotDoItsAgentDoesNotPassOn(t *testing.T) {
 		}
 	}
 	turn := other.State().Chats[0].Turns[0]
-	if turn.Message.Settings.Mode != event.ModeAccept || turn.Parts[0].Tool.Status != event.CallDenied || turn.Parts[0].Tool.Refused.Code != event.RefusedExec {
+	if turn.Message.Settings.Most != event.ModeAccept || turn.Parts[0].Tool.Status != event.CallDenied || turn.Parts[0].Tool.Refused.Code != event.RefusedExec {
 		t.Errorf("%+v, %+v", turn.Message.Settings, turn.Parts[0].Tool)
+	}
+}
+
+// A message that waits is held to what its sender might do, also where more is allowed
+// by the time it starts.
+func TestAMessageThatWaitsIsHeldToItsSendersMode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, other := w.session(event.ModeAccept), w.session(event.ModePlan)
+	busy := w.prompt(other, "ask Wait?")
+	question := w.asked(other)
+	p := w.prompt(s, `call send_message {"session":"`+spelled(other)+`","message":"run true"}`)
+	if err := s.Resolve(w.ctx, w.asked(s).ID, event.Resolution{Outcome: event.Allowed, By: tester}); err != nil {
+		t.Fatal(err)
+	}
+	if call := w.ended(s, p); call.Status != event.CallDone {
+		t.Fatalf("%+v", call)
+	}
+	if err := other.Update(w.ctx, &event.SessionUpdated{By: tester, Settings: &event.Settings{Mode: event.ModeAuto}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Resolve(w.ctx, question.ID, event.Resolution{Outcome: event.Answered, By: tester,
+		Answers: []event.Answer{{ID: question.Questions[0].ID, Text: "no more"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.WaitTurn(w.ctx, other.State().Default, busy); err != nil {
+		t.Fatal(err)
+	}
+	if i := w.asked(other); i.Kind != event.Approval { // in mode auto nobody would be
+		t.Errorf("%+v", i)
 	}
 }
 

@@ -34,9 +34,7 @@ func (c *call) settings(s *host.Session) event.Settings {
 		return out
 	}
 	turn := chat.Active.Message.Settings
-	if rank(turn.Mode) < rank(out.Mode) {
-		out.Mode = turn.Mode
-	}
+	out.Mode = out.Mode.Within(turn.Mode).Within(turn.Most)
 	out.DenyExec = out.DenyExec || turn.DenyExec
 	if turn.Model != "" {
 		out.Model = turn.Model
@@ -45,24 +43,10 @@ func (c *call) settings(s *host.Session) event.Settings {
 }
 
 // passed are the settings of a message to where others count: its turn may not do
-// more than the one that sends it.
-func (c *call) passed(me *host.Session, there event.Settings) event.Settings {
+// more than the one that sends it, however long it waits.
+func (c *call) passed(me *host.Session) event.Settings {
 	mine := c.settings(me)
-	out := event.Settings{DenyExec: mine.DenyExec}
-	if rank(mine.Mode) < rank(there.Mode) {
-		out.Mode = mine.Mode
-	}
-	return out
-}
-
-func rank(m event.Mode) int {
-	switch m {
-	case event.ModePlan:
-		return 0
-	case event.ModeAccept:
-		return 1
-	}
-	return 2
+	return event.Settings{DenyExec: mine.DenyExec, Most: mine.Mode}
 }
 
 // model finds a model by its id or name, of the agent of that name or of any.
@@ -158,7 +142,7 @@ var (
 
 func (c *call) newChat(s *host.Session, in *createInput) (any, error) {
 	st := s.State()
-	settings := c.passed(s, st.Info.Settings)
+	settings := c.passed(s)
 	if in.Model != "" {
 		var err error
 		if _, settings.Model, err = c.model(in.Model, st.Info.Backend); err != nil {
@@ -359,7 +343,7 @@ func sendMessage(c *call, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.prompt(s, host.Prompt{Chat: chat, Text: in.Message, By: by, Settings: c.passed(me, s.State().Info.Settings)})
+	p, err := c.prompt(s, host.Prompt{Chat: chat, Text: in.Message, By: by, Settings: c.passed(me)})
 	if err != nil {
 		return nil, err
 	}
