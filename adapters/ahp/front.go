@@ -64,7 +64,10 @@ type Front struct {
 	worktrees   *worktrees
 	marks       chan uint64 // sequence numbers to reserve
 	settings    settings
-	containers  *devcontainer.Containers // nil: this host brings up none
+	// worktreesRoot is where sessions' own working trees are made; "" is beside
+	// their repositories.
+	worktreesRoot string
+	containers    *devcontainer.Containers // nil: this host brings up none
 
 	ctx    context.Context // of projections and connections
 	cancel context.CancelFunc
@@ -105,7 +108,7 @@ func New(d shared.Deps) (shared.Front, error) {
 		return nil, fmt.Errorf("ahp: %w", err)
 	}
 	f := &Front{host: d.Host, log: d.Log, version: d.Version, token: token,
-		files: files.New(d.Home), door: guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)), containers: d.Containers,
+		files: files.New(d.Home), door: guard.All(guard.Hosts(d.Hosts...), guard.Origins(d.Origins...)), containers: d.Containers, worktreesRoot: d.WorktreesRoot,
 		marks: make(chan uint64, 1), lives: map[id.ID]*live{}, conns: map[*conn]struct{}{}, clients: map[string]*client{}}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	start, err := f.firstSeq(f.ctx)

@@ -53,7 +53,7 @@ func (f *Front) lendTools(set *hosttools.Set) {
 			return t, true
 		},
 		Apart: func(ctx context.Context, create *host.CreateSession) error {
-			err := f.apart(ctx, create, &isolation{Kind: inTree, Prefix: branchPrefix, Fresh: true}, func() {})
+			err := f.apart(ctx, create, &isolation{Kind: inTree, Prefix: branchPrefix, Fresh: true})
 			var refused *jsonrpc.Error
 			if errors.As(err, &refused) {
 				return hosttools.Refused(strings.TrimPrefix(refused.Message, "config."+keyIsolation+": "))

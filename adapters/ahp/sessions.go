@@ -159,21 +159,23 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	place := "Looking at the folder"
+	if apart != nil && apart.Kind == inTree {
+		place = "Making a working tree"
+	}
+	c.progress(p.ProgressToken, 0, place)
 	if apart != nil {
-		if err := c.front.apart(ctx, &create, apart, func() { c.progress(p.ProgressToken, 0, "Making a working tree") }); err != nil {
+		if err := c.front.apart(ctx, &create, apart); err != nil {
 			return nil, err
 		}
 	}
+	c.progress(p.ProgressToken, 1, "Preparing the session")
 	s, err := c.front.host.CreateSession(ctx, create)
 	if err != nil {
 		if apart != nil && apart.Tree != nil {
 			c.front.worktrees.left(context.WithoutCancel(ctx), create.ID)
 		}
 		return nil, err
-	}
-	if apart != nil && apart.Tree != nil {
-		c.progress(p.ProgressToken, 1, "Preparing the session")
-		defer c.progress(p.ProgressToken, 2, "Ready")
 	}
 	cl := c.who()
 	c.front.mu.Lock()
@@ -189,6 +191,7 @@ func (c *conn) createSession(ctx context.Context, r *jsonrpc.Request) (any, erro
 			return nil, err
 		}
 	}
+	c.progress(p.ProgressToken, 2, "Ready")
 	return nil, nil
 }
 

@@ -73,7 +73,7 @@ func (w *worktrees) create(ctx context.Context, session id.ID, dir string, i *is
 	}
 	name := session.String()
 	name = "session-" + name[len(name)-8:]
-	n := git.NewTree{Name: name, Branch: i.Prefix + name, From: i.Branch, Fresh: i.Fresh, Track: i.Track, Include: i.Include, Link: i.Links}
+	n := git.NewTree{Root: w.front.worktreesRoot, Name: name, Branch: i.Prefix + name, From: i.Branch, Fresh: i.Fresh, Track: i.Track, Include: i.Include, Link: i.Links}
 	if i.Branch == "" {
 		if i.Branch, err = tree.Head(ctx); err != nil {
 			return "", err
@@ -363,8 +363,8 @@ func (c *conn) progress(token string, n int, message string) {
 }
 
 // apart makes the working tree that somebody wants for a new session, and puts the
-// session into it. It says when it begins to.
-func (f *Front) apart(ctx context.Context, create *host.CreateSession, i *isolation, begins func()) error {
+// session into it.
+func (f *Front) apart(ctx context.Context, create *host.CreateSession, i *isolation) error {
 	dir := f.host.DefaultDir()
 	if len(create.Dirs) > 0 {
 		dir = create.Dirs[0]
@@ -377,7 +377,6 @@ func (f *Front) apart(ctx context.Context, create *host.CreateSession, i *isolat
 	case !inRepository([]string{dir}):
 		return nil // editors say so everywhere
 	case i.Kind == inTree:
-		begins()
 		if create.ID.IsNil() {
 			create.ID = id.New()
 		}

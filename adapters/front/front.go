@@ -33,6 +33,9 @@ type Deps struct {
 	Forge *forge.Client
 	// Containers are the dev containers that clients may use; nil is none.
 	Containers *devcontainer.Containers
+	// WorktreesRoot is where working trees of sessions are made; "" is beside their
+	// repositories.
+	WorktreesRoot string
 	// Home is the gateway's directory, mode 0700.
 	Home string
 	// Version is the gateway's, Instance the id of this process.

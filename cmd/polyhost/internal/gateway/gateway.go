@@ -340,7 +340,7 @@ func (g *gateway) watchStore(ctx context.Context) {
 // open makes a front and tells it where it listens.
 func (g *gateway) open(s *service) (entry any, err error) {
 	deps := front.Deps{Host: g.host, Automations: g.automations, Log: g.log.With("front", s.name), Book: g.o.Book, Home: g.o.Home, Version: g.o.Version,
-		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Tools: g.own, Containers: g.containers, Shutdown: func() { g.fail(nil) }}
+		Instance: g.instance.ID, Origins: g.o.AllowedOrigins, Hosts: g.o.AllowedHosts, Frames: &s.frames, Tools: g.own, Containers: g.containers, WorktreesRoot: g.o.WorktreesRoot, Shutdown: func() { g.fail(nil) }}
 	if s.name == console.Name {
 		s.front, err = console.New(console.Deps{Deps: deps, Started: g.started, Fronts: g.connections, Processes: g.processes})
 	} else {

@@ -37,6 +37,9 @@ type Settings struct {
 	LogFormat string
 	// Workspace is the working directory of sessions that name none, absolute.
 	Workspace string
+	// WorktreesRoot is the directory, absolute, for working trees that sessions have of
+	// their own; empty puts each beside its repository.
+	WorktreesRoot string
 	// Backend is the default agent backend; empty is the first one.
 	Backend string
 	// Fronts are served.
@@ -100,6 +103,7 @@ func (src *Source) Bind(fs *pflag.FlagSet) {
 	own.StringVar(&src.level, "log-level", "info", "debug, info, warn or error")
 	own.StringVar(&s.LogFormat, "log-format", "text", "text or json")
 	own.StringVar(&s.Workspace, "workspace", ".", "working directory of sessions that name none")
+	own.StringVar(&s.WorktreesRoot, "worktrees-root", "", "directory for working trees of sessions; empty puts each beside its repository")
 	own.StringVar(&s.Backend, "backend", "", "default agent backend; empty is the first that is installed")
 	own.StringSliceVar(&s.Fronts, "fronts", Fronts, "protocols to serve")
 	own.StringVar(&src.mode, "mode", string(event.ModeAccept), "permission mode of new sessions: plan, accept or auto")
@@ -207,6 +211,11 @@ func (src *Source) check() (Settings, error) {
 	var err error
 	if s.Workspace, err = absolute(s.Workspace); err != nil {
 		bad("workspace", "%v", err)
+	}
+	if s.WorktreesRoot != "" {
+		if s.WorktreesRoot, err = absolute(s.WorktreesRoot); err != nil {
+			bad("worktrees-root", "%v", err)
+		}
 	}
 	if s.PluginDir == "" {
 		s.PluginDir = filepath.Join(s.Home, "plugins")
