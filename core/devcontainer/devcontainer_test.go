@@ -158,6 +158,7 @@ func TestWhatKeepsAContainerFromComingUpIsTold(t *testing.T) {
 		"half an answer":   {`echo '{"outcome":"success","containerId":"x"}'`, echoes, "does not say"},
 		"no gateway":       {comesUp, "", "there is no polyhost"},
 		"a gateway fails":  {comesUp, `echo "the disk is full" >&2; exit 1`, "the disk is full"},
+		"a gateway leaves": {comesUp, "exit 0", "without a word"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

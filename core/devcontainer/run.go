@@ -111,10 +111,13 @@ func (t *tail) add(b []byte) {
 // last is the last line that says something, or how the program ended.
 func (t *tail) last(how error) string {
 	lines := strings.Split(string(bytes.TrimSpace(t.kept)), "\n")
-	if line := clip(lines[len(lines)-1]); line != "" {
+	switch line := clip(lines[len(lines)-1]); {
+	case line != "":
 		return line
+	case how != nil:
+		return how.Error()
 	}
-	return how.Error()
+	return "it ended without a word"
 }
 
 // pump tells what is written as text, never cut within a character.
