@@ -36,10 +36,11 @@ type conn struct {
 	client   *client // nil before the handshake
 	closed   bool
 	subs     map[string]held
-	spelled  map[id.ID]string  // sessions it calls by another name than usual
-	settings values            // its own of the root's; replaced, never written to
-	lent     map[string]*lent  // tokens by resource
-	relays   map[string]*relay // into dev containers, by the client's names
+	spelled  map[id.ID]string    // sessions it calls by another name than usual
+	settings values              // its own of the root's; replaced, never written to
+	lent     map[string]*lent    // tokens by resource
+	relays   map[string]*relay   // into dev containers, by the client's names
+	leaving  map[*relay]struct{} // those that the client ended, until nothing of them is left
 
 	slow     atomic.Bool    // closed for not keeping up
 	feeding  sync.WaitGroup // of the feeder that brings what did not fit

@@ -152,6 +152,7 @@ func (c *conn) dropRelay(l *relay) (forgotten bool) {
 	if c.relays[l.id] == l {
 		delete(c.relays, l.id)
 	}
+	delete(c.leaving, l)
 	close(l.done)
 	return l.forgotten || c.closed
 }
@@ -246,23 +247,30 @@ func (c *conn) disconnectContainer(_ context.Context, r *jsonrpc.Request) (any, 
 	if c.front.containers == nil {
 		return nil, errNoContainers
 	}
-	if !c.forgetRelay(p.Connection) {
+	c.mu.Lock()
+	l := c.relays[p.Connection]
+	c.mu.Unlock()
+	if l == nil || !c.forgetRelay(l) {
 		return nil, noRelay(p.Connection)
 	}
 	return nil, nil
 }
 
-// forgetRelay ends a relay for its client; its name is free at once.
-func (c *conn) forgetRelay(id string) bool {
+// forgetRelay ends a relay for its client; its name is free at once. It reports false
+// if it had ended.
+func (c *conn) forgetRelay(l *relay) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.relays[id]
-	if l == nil {
+	if c.relays[l.id] != l {
 		return false
 	}
 	l.forgotten = true
 	l.cancel()
-	delete(c.relays, id)
+	delete(c.relays, l.id)
+	if c.leaving == nil {
+		c.leaving = map[*relay]struct{}{}
+	}
+	c.leaving[l] = struct{}{}
 	return true
 }
 
@@ -288,13 +296,15 @@ func (c *conn) endContainer(ctx context.Context, r *jsonrpc.Request, remove bool
 		return nil, err
 	}
 	c.mu.Lock()
-	mine := slices.Collect(maps.Values(c.relays))
+	mine := slices.AppendSeq(slices.Collect(maps.Values(c.relays)), maps.Keys(c.leaving))
 	c.mu.Unlock()
 	for _, l := range mine {
-		if l.folder != folder || !c.forgetRelay(l.id) {
+		if l.folder != folder {
 			continue
 		}
-		c.sayRelay("closeConnection", l.id)
+		if c.forgetRelay(l) {
+			c.sayRelay("closeConnection", l.id)
+		}
 		select {
 		case <-l.done:
 		case <-ctx.Done():

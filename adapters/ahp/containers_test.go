@@ -142,6 +142,9 @@ func TestAClientRelaysIntoADevContainer(t *testing.T) {
 		t.Fatal(f)
 	}
 	p.call(containersDo+"disconnect", object{"connectionId": "a"})
+	if r := p.request(containersDo+"stop", object{"workspaceFolder": folder}); r["result"] != true {
+		t.Errorf("while what it disconnected ends: %v", r)
+	}
 	// Its client stops the container.
 	if f := p.outcome(p.begins("b", folder, true)); f["error"] != nil {
 		t.Fatal(f)
