@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/polyhost/polyhost/core/devcontainer"
@@ -32,7 +33,10 @@ while read -r line; do [ "$line" != leave ] || exit 0; echo "got $line"; done`,
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		syscall.ForkLock.RLock() // a program that another test starts now would hold it open, and it could not run
+		err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755)
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

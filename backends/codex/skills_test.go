@@ -40,9 +40,12 @@ func TestSkillsAreOfferedAndCalled(t *testing.T) {
 			t.Errorf("%q: said %q", prompt, got)
 		}
 	}
-	k.Say("t2", "skill nod")
+	k.Say("t2", "skill nod\nsleep 600000") // what is offered may be told after the end of a turn
 	if got := strings.Join(offer(), " "); got != "compact wave nod" {
 		t.Errorf("offered later: %s", got)
+	}
+	if err := k.Interrupt(k.Ctx); err != nil {
+		t.Fatal(err)
 	}
 	k.Until(agent.TurnEnd)
 	if got := said("t3", "/nod\nsay hello"); !strings.Contains(got, "with /skills/nod/SKILL.md") {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,10 @@ up) echo '{"outcome":"success","containerId":"c0ffee","remoteWorkspaceFolder":"`
 exec) HOME=` + dir + ` PATH=` + dir + `:$PATH exec "$@";;
 esac
 `
-	if err := os.WriteFile(cli, []byte(script), 0o755); err != nil {
+	syscall.ForkLock.RLock() // a program that another test starts now would hold it open, and it could not run
+	err := os.WriteFile(cli, []byte(script), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
