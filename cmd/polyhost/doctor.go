@@ -14,9 +14,9 @@ func (p *program) doctor() *cobra.Command {
 	c := p.withJSON(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with a gateway, and say how to mend it",
-		Long: `Look for what is wrong with the home, the configuration, the ports, the store,
-the disk, the agents and what a gateway that was killed may have left. Each
-finding comes with the command that mends it. The exit code is not 0 when
+		Long: `Look for what is wrong with the configuration, the home, the users, the plugins,
+the ports, the store, the disk, the agents and what a gateway that was killed may
+have left. Each finding comes with the command that mends it. The exit code is not 0 when
 something is wrong. A running gateway is asked and not disturbed.`,
 		Args: cobra.NoArgs,
 	})

@@ -73,7 +73,7 @@ front's token alone, and needs none.`,
 	add.Flags().StringArrayVar(&granted, "grant", nil, "what the user may do that needs a grant; may be given again")
 	c.AddCommand(add, &cobra.Command{
 		Use:   "grant NAME [GRANT...]",
-		Short: "Give a user these grants in place of those there were",
+		Short: "Give a user these grants in place of those there were; without one, take all away",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			d, err := p.directory()

@@ -79,6 +79,8 @@ func TestAWrongSettingIsNamed(t *testing.T) {
 		"the home in the file":   {file: `home = "/x"`, want: "unknown setting home"},
 		"not TOML":               {file: "grace = ", want: "config.toml"},
 		"a number for a time":    {file: "grace = 5", want: "grace"},
+		"a word for a switch":    {file: `dev_containers = "maybe"`, want: `dev_containers: "maybe" is neither true nor false`},
+		"a word for a number":    {file: `port_base = "high"`, want: `port_base: "high" is not a whole number`},
 		"a word for a list":      {file: `fronts = "bae"`, want: "fronts: a list is wanted"},
 		"a list for a word":      {file: `mode = ["plan"]`, want: "mode: a list is not wanted"},
 		"numbers in a list":      {file: "fronts = [1]", want: "fronts: a list of strings"},
@@ -126,5 +128,12 @@ func TestThePrintedDefaultsAreAConfigFile(t *testing.T) {
 	}
 	if printed.Grace != plain.Grace || printed.PortBase != plain.PortBase || !slices.Equal(printed.Fronts, plain.Fronts) {
 		t.Errorf("read back: %+v, want %+v", printed, plain)
+	}
+	if len(printed.PluginPins)+len(printed.PluginEnv)+len(printed.ACPAgents) > 0 {
+		t.Errorf("a table took what is printed behind it: %+v", printed)
+	}
+	changed, err := load(t, strings.ReplaceAll(file.String(), "dev_containers = true", "dev_containers = false"))
+	if err != nil || changed.DevContainers {
+		t.Errorf("a switch that was turned in the printed file: %v, %v", changed.DevContainers, err)
 	}
 }

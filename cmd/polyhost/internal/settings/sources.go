@@ -74,7 +74,7 @@ func (src *Source) apply(file map[string]any) error {
 			return
 		}
 		if v, ok := os.LookupEnv(envName(f.Name)); ok {
-			if err := f.Value.Set(v); err != nil {
+			if err := set(f.Value, v); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", envName(f.Name), err))
 			}
 			return
@@ -88,6 +88,21 @@ func (src *Source) apply(file map[string]any) error {
 	return errors.Join(errs...)
 }
 
+// set gives a flag a text, and says in words what is wanted where it is not that.
+func set(flag pflag.Value, text string) error {
+	err := flag.Set(text)
+	if err == nil {
+		return nil
+	}
+	switch flag.Type() {
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", text)
+	case "int":
+		return fmt.Errorf("%q is not a whole number", text)
+	}
+	return err
+}
+
 // setFromFile gives a flag a TOML value: a scalar, a list of strings or a
 // table of strings.
 func setFromFile(flag pflag.Value, v any) error {
@@ -99,7 +114,7 @@ func setFromFile(flag pflag.Value, v any) error {
 		if flag.Type() == "stringToString" {
 			return errors.New("a table is wanted")
 		}
-		return flag.Set(fmt.Sprint(v))
+		return set(flag, fmt.Sprint(v))
 	case []any:
 		list, ok := flag.(pflag.SliceValue)
 		if !ok {
@@ -131,36 +146,40 @@ func setFromFile(flag pflag.Value, v any) error {
 }
 
 // WriteDefaults writes a config file with every setting at its default,
-// commented out.
+// commented out. Tables come last: what follows one in TOML belongs to it.
 func WriteDefaults(w io.Writer) error {
 	var src Source
 	src.BindHome(pflag.NewFlagSet("", pflag.ContinueOnError))
 	src.Bind(pflag.NewFlagSet("", pflag.ContinueOnError))
 	src.flags.SortFlags = false
-	var b strings.Builder
+	var plain, tables strings.Builder
 	src.flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "home" {
 			return // the file lies there
 		}
-		fmt.Fprintf(&b, "# %s (--%s, %s)\n", f.Usage, f.Name, envName(f.Name))
+		b := &plain
+		if f.Value.Type() == "stringToString" {
+			b = &tables
+		}
+		fmt.Fprintf(b, "# %s (--%s, %s)\n", f.Usage, f.Name, envName(f.Name))
 		switch v := f.Value.(type) {
 		case pflag.SliceValue:
 			quoted := []string{}
 			for _, item := range v.GetSlice() {
 				quoted = append(quoted, fmt.Sprintf("%q", item))
 			}
-			fmt.Fprintf(&b, "#%s = [%s]\n\n", keyName(f.Name), strings.Join(quoted, ", "))
+			fmt.Fprintf(b, "#%s = [%s]\n\n", keyName(f.Name), strings.Join(quoted, ", "))
 		default:
 			switch f.Value.Type() {
-			case "int":
-				fmt.Fprintf(&b, "#%s = %s\n\n", keyName(f.Name), f.DefValue)
+			case "int", "bool":
+				fmt.Fprintf(b, "#%s = %s\n\n", keyName(f.Name), f.DefValue)
 			case "stringToString":
-				fmt.Fprintf(&b, "#[%s]\n\n", keyName(f.Name))
+				fmt.Fprintf(b, "#[%s]\n\n", keyName(f.Name))
 			default:
-				fmt.Fprintf(&b, "#%s = %q\n\n", keyName(f.Name), f.DefValue)
+				fmt.Fprintf(b, "#%s = %q\n\n", keyName(f.Name), f.DefValue)
 			}
 		}
 	})
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, plain.String()+tables.String())
 	return err
 }
