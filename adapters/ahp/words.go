@@ -132,9 +132,12 @@ func (c *conn) wordsFor(ctx context.Context, at *scoped, sum *host.Summary, what
 	defer cancel()
 	answer, err := c.askForWords(limited, at, w, what)
 	found := readWords(answer)
+	_, there := c.front.host.Summary(at.session)
 	switch {
 	case ctx.Err() != nil:
 		return changeWords{}, ctx.Err()
+	case !there: // somebody disposed of it meanwhile
+		return changeWords{}, sessionNotFound(at.sessionURI)
 	case err == nil && found.title != "":
 		return found, nil
 	}

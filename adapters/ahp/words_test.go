@@ -17,8 +17,9 @@ type worded struct {
 
 	mu     sync.Mutex
 	script string
-	asked  []agent.Open // conversations outside of sessions
-	last   string       // what was asked last
+	asked  []agent.Open  // conversations outside of sessions
+	last   string        // what was asked last
+	holds  chan struct{} // it begins when this is closed, unless nil
 }
 
 func (w *worded) answers(script string) {
@@ -46,7 +47,11 @@ func (c wordedTalk) Prompt(ctx context.Context, p agent.Prompt) error {
 	if strings.Contains(p.Text, "Find the words for") {
 		c.w.mu.Lock()
 		c.w.last, p.Text = p.Text, c.w.script
+		holds := c.w.holds
 		c.w.mu.Unlock()
+		if holds != nil {
+			<-holds
+		}
 	}
 	return c.Conversation.Prompt(ctx, p)
 }
@@ -166,6 +171,29 @@ func TestWordsOfACommitComeFromWhereTheSettingSays(t *testing.T) {
 		return len(turns) == 1 && turns[0].(object)["state"] == "cancelled"
 	})
 	p.agree(g, "demo:/s", uri)
+
+	// Nothing is committed for a session that goes while its words are looked for.
+	p.pushes(object{"changeWords": object{"mode": "model", "provider": "demo", "model": "demo-large"}, "changeWordsTimeoutMs": 0})
+	holds := make(chan struct{})
+	agent.mu.Lock()
+	agent.script, agent.last, agent.holds = "say Of nobody", "", holds
+	agent.mu.Unlock()
+	before := git("rev-parse", "HEAD")
+	write("a", "of nobody\n")
+	answer := p.ask("invokeChangesetOperation", p.verb(uri, "commit", nil))
+	await(t, "the question", func() bool {
+		agent.mu.Lock()
+		defer agent.mu.Unlock()
+		return agent.last != ""
+	})
+	g.connect("d").call("disposeSession", object{"channel": "demo:/s"})
+	close(holds)
+	if e, _ := answer()["error"].(object); e["code"] != -32001.0 {
+		t.Errorf("the answer is %v", e)
+	}
+	if now := git("rev-parse", "HEAD"); now != before {
+		t.Errorf("%s was committed", now)
+	}
 }
 
 // A session in which nothing was said has nobody to ask.
