@@ -55,7 +55,10 @@ func (f *Front) lendTools(set *hosttools.Set) {
 		Apart: func(ctx context.Context, create *host.CreateSession) error {
 			err := f.apart(ctx, create, &isolation{Kind: inTree, Prefix: branchPrefix, Fresh: true})
 			var refused *jsonrpc.Error
-			if errors.As(err, &refused) {
+			if !errors.As(err, &refused) {
+				refused = mapError("", err)
+			}
+			if refused != nil {
 				return hosttools.Refused(strings.TrimPrefix(refused.Message, "config."+keyIsolation+": "))
 			}
 			return err

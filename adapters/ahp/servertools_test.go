@@ -371,6 +371,9 @@ func TestAnAgentHandsWorkToASessionInATreeOfItsOwn(t *testing.T) {
 	if call := create("t1", bare); call["success"] != false || !strings.Contains(show(call), "in no git working tree") {
 		t.Errorf("outside of a repository: %s", show(call))
 	}
+	if call := create("git", filepath.Join(g.dir, ".git")); call["success"] != false || !strings.Contains(show(call), "not a git working tree") {
+		t.Errorf("among what git keeps: %s", show(call))
+	}
 	if call := create("t2", g.dir); call["success"] != true {
 		t.Fatalf("%s", show(call))
 	}
