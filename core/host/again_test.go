@@ -252,6 +252,9 @@ func TestATurnIsResumedInTheSessionItsChatWasMovedTo(t *testing.T) {
 	if c := heard(t, f, dest, from).Chat(chat); c.Resumable() == nil || !c.Failed() {
 		t.Errorf("fronts have %+v", c)
 	}
+	moved := dest.State().Chat(chat).Turns
+	dest = f.killed(dest)
+	same(t, "after a kill", dest.State().Chat(chat).Turns, moved)
 	if err := dest.ResumeTurn(f.ctx(), chat, failed.ID, tester); err != nil {
 		t.Fatal(err)
 	}

@@ -143,10 +143,11 @@ func (h *Host) loadTurns(ctx context.Context, st *state.State) error {
 	return nil
 }
 
-// refill gives a chat without turns in memory the newest of those it has.
+// refill gives a chat without turns in memory, or with the one that it came with, the
+// newest of those it has.
 func (h *Host) refill(ctx context.Context, st *state.State, chat id.ID) error {
 	c := st.Chat(chat)
-	if c == nil || c.Count == 0 || len(c.Turns) > 0 {
+	if c == nil || c.Count == 0 || len(c.Turns) > 0 && c.Rest == nil {
 		return nil
 	}
 	turns, err := h.turns(ctx, st.Info.ID, chat, c.Count, state.DefaultLimits.Turns)
