@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,7 +65,21 @@ func (t *Tree) Add(ctx context.Context, n NewTree) (*Added, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	a, err := t.add(ctx, n)
+	unlock() // Drop waits for it
+	switch {
+	case err == nil:
+		return a, nil
+	case a != nil:
+		_, dropErr := t.git.Drop(context.WithoutCancel(ctx), a, AnyBranch)
+		err = errors.Join(err, dropErr)
+	}
+	return nil, err
+}
+
+// add is Add of what was checked; with an error it gives what there is to be
+// dropped, or nil. The caller holds the repository's lock.
+func (t *Tree) add(ctx context.Context, n NewTree) (*Added, error) {
 	a := &Added{Repository: t.home(), Branch: n.Branch, Fresh: n.Fresh}
 	in := a.Repository + ".worktrees"
 	if n.Root != "" {
@@ -77,6 +92,8 @@ func (t *Tree) Add(ctx context.Context, n NewTree) (*Added, error) {
 		return nil, fmt.Errorf("%w: %.200s is no directory", ErrRefused, in)
 	}
 	a.Path = filepath.Join(in, n.Name)
+	_, err := os.Lstat(a.Path)
+	ours := errors.Is(err, fs.ErrNotExist) // what is there afterwards
 	args := []string{"worktree", "add", "-q"}
 	if n.Fresh {
 		out, err := t.look(ctx, maxAnswer, "rev-parse", "--verify", "--quiet", "--end-of-options", n.From+"^{commit}")
@@ -85,6 +102,8 @@ func (t *Tree) Add(ctx context.Context, n NewTree) (*Added, error) {
 			return nil, fmt.Errorf("%w: there is no branch %.80q", ErrInvalid, n.From)
 		}
 		a.Commit = strings.TrimSpace(string(out))
+		there, err := t.hasBranch(ctx, n.Branch)
+		ours = ours && !there && err == nil
 		track := "--no-track"
 		if n.Track {
 			track = "--track"
@@ -94,17 +113,30 @@ func (t *Tree) Add(ctx context.Context, n NewTree) (*Added, error) {
 		args = append(args, "--", a.Path, n.Branch)
 	}
 	if err := t.write(ctx, args...); err != nil {
+		if ours { // it was cut off perhaps, or a hook did not like it
+			_, none := os.Lstat(a.Path)
+			branch, _ := t.hasBranch(context.WithoutCancel(ctx), n.Branch)
+			ours = none == nil || n.Fresh && branch
+		}
+		if ours {
+			return a, err
+		}
 		_ = os.Remove(in)
 		return nil, err
 	}
 	if len(n.Link)+len(n.Include) > 0 {
-		err = t.bring(ctx, a, n)
-	}
-	if err != nil {
-		_, dropErr := t.git.Drop(context.WithoutCancel(ctx), a, AnyBranch)
-		return nil, errors.Join(err, dropErr)
+		return a, t.bring(ctx, a, n)
 	}
 	return a, nil
+}
+
+func (t *Tree) hasBranch(ctx context.Context, name string) (bool, error) {
+	_, err := t.look(ctx, maxAnswer, "rev-parse", "--verify", "--quiet", "--end-of-options", "refs/heads/"+name)
+	var none *failure
+	if errors.As(err, &none) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // home is the directory of the repository that stays when an added working tree

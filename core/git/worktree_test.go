@@ -1,10 +1,13 @@
 package git
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func (r *repo) add(n NewTree) *Added {
@@ -105,6 +108,51 @@ func TestIgnoredFilesAreBroughtIntoANewTree(t *testing.T) {
 	}
 	if kept, err := r.tree.git.Drop(ctx(t), a, AnyBranch); err != nil || kept || !r.exists("node_modules/m/index.js") {
 		t.Errorf("kept: %v, %v", kept, err)
+	}
+}
+
+// What was begun is taken away again, and the repository can be written to after that.
+func TestATreeThatCannotBeMadeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.commit("a", "1\n")
+	began := filepath.Join(t.TempDir(), "began")
+	for what, hook := range map[string]string{
+		"a hook refuses it":            "exit 1",
+		"it is gone before it is used": `rm -rf "$PWD"`,
+		"somebody gives up":            "touch '" + began + "'; sleep 600",
+	} {
+		r.do(os.WriteFile(filepath.Join(r.dir, ".git", "hooks", "post-checkout"), []byte("#!/bin/sh\n"+hook+"\n"), 0o755))
+		c, cancel := context.WithCancel(ctx(t))
+		given := make(chan struct{})
+		go func() {
+			defer close(given)
+			for c.Err() == nil && !there(began) {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if a, err := r.tree.Add(c, NewTree{Name: "one", Branch: "agents/one", From: "main", Fresh: true, Link: []string{"x"}}); err == nil {
+			t.Errorf("%s: %+v", what, a)
+		}
+		cancel()
+		<-given
+		if there(r.dir + ".worktrees") {
+			t.Errorf("%s: a directory is left", what)
+		}
+		if got := r.git("branch", "--list", "agents/one"); got != "" {
+			t.Errorf("%s: a branch is left", what)
+		}
+		r.do(os.RemoveAll(began))
+	}
+	// What was there before stays.
+	r.do(os.Remove(filepath.Join(r.dir, ".git", "hooks", "post-checkout")))
+	r.git("branch", "agents/one")
+	if _, err := r.tree.Add(ctx(t), NewTree{Name: "one", Branch: "agents/one", From: "main", Fresh: true}); !errors.Is(err, ErrRefused) {
+		t.Errorf("a branch that is there: %v", err)
+	}
+	if got := r.git("branch", "--list", "agents/one"); got == "" {
+		t.Error("somebody's branch went")
 	}
 }
 
