@@ -72,28 +72,28 @@ func offered(list []skill) []agent.Command {
 	return out
 }
 
-// learnSkills asks for the skills, and again while they change, and says which
-// there are if that is news.
+// learnSkills asks for the skills and says which there are if that is news. What
+// changed meanwhile is asked for beside the caller.
 func (c *conversation) learnSkills(ctx context.Context, l *link) {
-	for again := true; again; {
-		list, err := readSkills(ctx, l, c.open.Dirs[0])
-		if err != nil {
-			c.log.Debug("codex does not say which skills it has", "error", err)
-		}
-		c.say(func() []agent.Frame {
-			if c.link != l {
-				again = false // another process is asked
-				return nil
-			}
-			again = c.skills.stale && c.ctx.Err() == nil
-			c.skills.asking, c.skills.stale = again, false
-			if err != nil || slices.Equal(list, c.skills.list) {
-				return nil
-			}
-			c.skills.list = list
-			return []agent.Frame{{Kind: agent.Offers, Offer: &agent.Offer{Commands: offered(list)}}}
-		})
+	list, err := readSkills(ctx, l, c.open.Dirs[0])
+	if err != nil {
+		c.log.Debug("codex does not say which skills it has", "error", err)
 	}
+	c.say(func() []agent.Frame {
+		if c.link != l {
+			return nil // another process is asked
+		}
+		stale := c.skills.stale
+		c.skills.asking, c.skills.stale = false, false
+		if stale {
+			c.skillsChanged(l)
+		}
+		if err != nil || slices.Equal(list, c.skills.list) {
+			return nil
+		}
+		c.skills.list = list
+		return []agent.Frame{{Kind: agent.Offers, Offer: &agent.Offer{Commands: offered(list)}}}
+	})
 }
 
 // skillsChanged: those that were told may be old. It runs under mu.
