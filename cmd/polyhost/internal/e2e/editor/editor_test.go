@@ -114,7 +114,9 @@ func streamed(t *testing.T, r *rig) {
 
 func reasoned(t *testing.T, r *rig) {
 	from := r.wire.len()
-	r.page.send(t, "think about the weather\nsay it rains")
+	// The editor keeps what it has drawn when the answer begins, and draws a thought
+	// some time after it came.
+	r.page.send(t, "think about the weather\nsleep 2000\nsay it rains")
 	r.page.answers(t, "it rains")
 	r.wire.wait(t, from, "reasoning", said("chat/reasoning"))
 	r.page.idle(t)
