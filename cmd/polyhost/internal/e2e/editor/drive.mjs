@@ -30,6 +30,7 @@ const verbs = {
   click: (a) => find(a).click({ button: a.button ?? 'left' }),
   hover: (a) => find(a).hover(),
   type: ({ text }) => page.keyboard.type(text, { delay: 15 }),
+  fill: ({ text, ...a }) => find(a).fill(text), // keys that come before a field is ready are lost
   press: ({ key }) => page.keyboard.press(key),
   texts: ({ selector }) => page.locator(selector).filter({ visible: true }).allInnerTexts(),
   count: ({ selector }) => page.locator(selector).filter({ visible: true }).count(),

@@ -43,9 +43,7 @@ func reopened(t *testing.T, r *rig) {
 func renamed(t *testing.T, r *rig) {
 	from := r.wire.len()
 	r.menu(t, "a first word", "^Rename")
-	r.page.shows(t, ".quick-input-widget", "")
-	r.page.press(t, "Control+a")
-	r.page.do(t, "type", object{"text": "A better name"})
+	r.page.do(t, "fill", object{"selector": ".quick-input-widget .quick-input-box input", "text": "A better name"})
 	r.page.press(t, "Enter")
 	r.page.shows(t, sessions, "A better name")
 	r.wire.wait(t, from, "the new title", both(said("session/titleChanged"), has("A better name")))
