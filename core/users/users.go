@@ -159,16 +159,7 @@ func (d *Directory) Add(name string, grants ...Grant) (token string, err error) 
 
 // Remove takes a user out. The directory stays, also without users.
 func (d *Directory) Remove(name string) error {
-	all, err := d.read()
-	if err != nil {
-		return err
-	}
-	i := all.find(name)
-	if i < 0 {
-		return ErrUnknown
-	}
-	all.Users = slices.Delete(all.Users, i, i+1)
-	return d.write(all)
+	return d.change(name, func(all *file, i int) { all.Users = slices.Delete(all.Users, i, i+1) })
 }
 
 // Grant gives a user these grants in place of those there were.
@@ -177,6 +168,11 @@ func (d *Directory) Grant(name string, grants ...Grant) error {
 	if err != nil {
 		return err
 	}
+	return d.change(name, func(all *file, i int) { all.Users[i].Grants = grants })
+}
+
+// change writes the directory anew after a change to a user.
+func (d *Directory) change(name string, do func(all *file, user int)) error {
 	all, err := d.read()
 	if err != nil {
 		return err
@@ -185,7 +181,7 @@ func (d *Directory) Grant(name string, grants ...Grant) error {
 	if i < 0 {
 		return ErrUnknown
 	}
-	all.Users[i].Grants = grants
+	do(&all, i)
 	return d.write(all)
 }
 
